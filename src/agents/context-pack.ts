@@ -27,6 +27,7 @@ import {
   briefSection,
   changedFilesSection,
   commandSection,
+  commentsSection,
   conflictsSection,
   contextSection,
   dependenciesSection,
@@ -60,6 +61,8 @@ interface TaskFile {
   readonly dependencies: TaskContext["dependencies"];
   readonly previousFailure: TaskContext["previousFailure"];
   readonly conflicts: TaskContext["conflicts"];
+  /** What the project remembers of earlier builds. */
+  readonly memory: string;
   /** What people said to the task's agent before this attempt. */
   readonly messages: TaskContext["messages"];
   readonly findings: FixContext["findings"];
@@ -91,8 +94,10 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
     role: task.agent,
     plan: plan.name,
     about: aboutSection(plan),
-    instructions: withMessages(instructionsSection(task), context.messages),
-    context: contextSection(plan),
+    instructions: [withMessages(instructionsSection(task), context.messages), commentsSection(context.findings)]
+      .filter((part) => part !== "")
+      .join("\n\n"),
+    context: contextSection(plan, context.memory),
     acceptance: acceptanceSection(task),
     writes: writesSection(task),
     dependencies: dependenciesSection(context.dependencies),
@@ -113,6 +118,8 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
     previousFailure: context.previousFailure,
     conflicts: context.conflicts,
     messages: context.messages,
+    findings: context.findings,
+    memory: context.memory,
     mayChangeTests: task.mayChangeTests,
     rules,
   };
@@ -120,13 +127,13 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
 }
 
 export function planPack(prompts: Prompts, context: PlanContext): ContextPack {
-  const { plan, task, earlier, messages } = context;
+  const { plan, task, earlier, messages, memory } = context;
   const prompt = render(promptFor(plan, task.agent) ?? prompts.planner, {
     role: task.agent,
     plan: plan.name,
     about: aboutSection(plan),
     brief: withMessages(briefSection(task.instructions ?? task.title), messages),
-    context: contextSection(plan),
+    context: contextSection(plan, memory),
     gates: gatesOfPlansSection(plan),
     earlier: earlierPlanSection(earlier),
     handIn: handInPlan,
@@ -139,6 +146,7 @@ export function planPack(prompts: Prompts, context: PlanContext): ContextPack {
     attempt: context.attempt,
     previousFailure: earlier === null ? null : { reason: earlier.reason, outputTail: "" },
     messages,
+    memory,
     rules: planRules(),
   };
   return { prompt, taskFile: toJson(file) };
@@ -156,7 +164,7 @@ export function fixPack(prompts: Prompts, context: FixContext): ContextPack {
     about: aboutSection(plan),
     findings: findingsSection(context.findings),
     command: commandSection(context.command, context.outputTail),
-    context: contextSection(plan),
+    context: contextSection(plan, context.memory),
     tasks: tasksSection(context.tasks),
     changedFiles: changedFilesSection(context.changedFiles),
     diff: diffSection(context.diff),
@@ -168,6 +176,7 @@ export function fixPack(prompts: Prompts, context: FixContext): ContextPack {
     role: "fixer",
     attempt: context.round,
     findings: context.findings,
+    memory: context.memory,
     gate: { name: gate, command: context.command, outputTail: context.outputTail, maxRounds: context.maxRounds },
     tasks: context.tasks.map(taskData),
     changedFiles: context.changedFiles,
@@ -276,6 +285,7 @@ function emptyFile(plan: Plan, wave: number): Omit<TaskFile, "kind" | "role" | "
     dependencies: [],
     previousFailure: null,
     conflicts: [],
+    memory: "",
     messages: [],
     findings: [],
     gate: null,

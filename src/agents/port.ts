@@ -31,6 +31,10 @@ export interface TaskContext {
   /** Conflicts that sent the task back, with the paths and the other side's changes. */
   readonly conflicts: readonly { readonly paths: readonly string[]; readonly detail: string }[];
   readonly messages: readonly PersonsMessage[];
+  /** People's comments on the task's earlier work. */
+  readonly findings: readonly Finding[];
+  /** What the project remembers of earlier builds; empty: nothing. */
+  readonly memory: string;
 }
 
 /** What a person said to the task's agent before this attempt. */
@@ -55,6 +59,7 @@ export interface PlanContext {
   readonly attempt: number;
   readonly waveNumber: number;
   readonly earlier: EarlierPlan | null;
+  readonly memory: string;
   readonly messages: readonly PersonsMessage[];
 }
 
@@ -67,6 +72,7 @@ export interface FixContext {
   readonly findings: readonly Finding[];
   readonly command: string | null;
   readonly outputTail: string;
+  readonly memory: string;
   /** Tasks of the wave, which say what the code was meant to do. */
   readonly tasks: readonly PlanTask[];
   readonly changedFiles: readonly string[];

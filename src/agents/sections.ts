@@ -67,11 +67,20 @@ export function instructionsSection({ instructions: text, title, images = [] }: 
     : `${text ?? title}\n\nImages in your tree that belong to this:\n\n${list}`;
 }
 
-/** House rules of the plan. */
-export function contextSection(plan: Plan): string {
-  if (plan.context.length === 0) return "";
-  return `## House rules\n\n${plan.context.map((part) => `### ${part.label}\n\n${part.text.trim()}`).join("\n\n")}`;
+/** House rules of the plan, and what the project remembers of earlier builds. */
+export function contextSection(plan: Plan, memory = ""): string {
+  const rules = plan.context.map((part) => `### ${part.label}\n\n${part.text.trim()}`);
+  const parts = rules.length === 0 ? [] : [`## House rules\n\n${rules.join("\n\n")}`];
+  if (memory.trim() !== "") {
+    const about = "Notes on earlier builds of this project. Keep to the decisions that people took.";
+    parts.push(`## What this project remembers\n\n${about}\n\n${fence("project memory", memory.trim())}`);
+  }
+  return parts.join("\n\n");
 }
+
+/** People's comments on the task's earlier work. */
+export const commentsSection = (list: readonly Finding[]): string =>
+  list.length === 0 ? "" : `People commented on the earlier work of this task:\n\n${findingsSection(list)}`;
 
 export function acceptanceSection(task: PlanTask): string {
   if (task.acceptance.length === 0) return "";

@@ -2,6 +2,7 @@ import type { BuildView, TaskView } from "../coordinator/build/read-build.ts";
 import { itemAt } from "../domain/known.ts";
 import { roomRemedy } from "../domain/sandbox/sandbox.ts";
 import { waveResults } from "./build-result.ts";
+import { commentsJson } from "./comments.ts";
 import { messagesJson } from "./messages.ts";
 import { openQuestionsJson } from "./questions.ts";
 import { spentBy, spentByBuild, spentByTask, spentJson } from "./spending.ts";
@@ -78,6 +79,7 @@ export function statusJson(
       reason: task.reason,
       waitsFor: endedAt === null ? (waitText(view, task)?.replace(/^waits for /, "") ?? null) : null,
     })),
+    comments: commentsJson(view),
     preview: previewJson(view, isServed),
     repository,
     head: headSha,

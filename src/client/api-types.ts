@@ -10,8 +10,10 @@ export interface components {
     Job: { "jobKey": string; "label": string; "taskKey": (string | null); "outputBytes": number; [key: string]: unknown; };
     Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
+    Memory: { "text": string; "tag": string; [key: string]: unknown; };
     Message: { "id": number; "by": string; "text": string; "urgent": boolean; "createdAt": string; [key: string]: unknown; };
     Notification: { "id": string; "buildId": string; "event": string; "title": string; "to": string; "status": "waiting" | "sent" | "dead"; "tries": number; "problem": (string | null); [key: string]: unknown; };
+    PersonsFinding: { "id": number; "kind": string; "text": string; "state": string; "outcome": string; [key: string]: unknown; };
     PlanCheck: { "waves": { "number": number; "tasks": string[]; [key: string]: unknown; }[]; "criticalPath": string[]; "faults": { "path": string; "line": (number | null); "message": string; [key: string]: unknown; }[]; [key: string]: unknown; };
     PlanEdit: { "added": string[]; "again": string[]; "removed": string[]; "kept": string[]; [key: string]: unknown; };
     Preview: { "id": string; "buildId": string; "wave": number; "status": string; [key: string]: unknown; };
@@ -56,6 +58,12 @@ export interface paths {
   "/api/v1/builds/{id}/events": {
     /** Follow the events of a build (server-sent events; resumes after Last-Event-ID) */
     get: { parameters: { path: { "id": string; }; query?: { "after"?: (number | null); "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/event-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/findings": {
+    /** List people's comments on a build's work, with what became of them */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["PersonsFinding"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Comment on a build's work: a finding for the wave's fixer or a task's next attempt */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "text": string; "by"?: string; "file"?: string; "line"?: number; "endLine"?: number; "task"?: string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["PersonsFinding"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/gates": {
     /** Show the gate runs of a build, with evidence and findings */
@@ -180,6 +188,12 @@ export interface paths {
   "/api/v1/projects/{id}/events": {
     /** Follow the events of a project's builds and sandbox */
     get: { parameters: { path: { "id": string; }; query?: { "after"?: (number | null); "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/event-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/memory": {
+    /** Show what a project remembers of its builds, in Markdown */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Memory"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Replace what a project remembers; with If-Match only if it is still the one you read */
+    put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "text": string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Memory"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/sandbox/exec": {
     /** Run a short command in the joined tree */

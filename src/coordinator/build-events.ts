@@ -11,6 +11,7 @@ import type {
   AttemptInContext,
   AttemptRow,
   BuildRow,
+  CommentRow,
   GateRunRow,
   JobRow,
   MessageRow,
@@ -76,6 +77,8 @@ const requestsOf = (build: BuildRow, emit: Emit) => ({
     emit("agent/preview.deploy", subject, epoch, { waveNumber: preview.waveNumber, sha: preview.sha }),
   taskTold: ({ id, key }: TaskRow, { id: messageId, by, text }: MessageRow) =>
     emit("agent/task.told", `${id}/${messageId}`, 0, { taskId: id, taskKey: key, messageId, by, text }),
+  commented: ({ id, waveId, file, line, by, text }: CommentRow, taskKey: string | null) =>
+    emit("project/wave.commented", `${build.id}/${id}`, 0, { findingId: id, waveId, taskKey, file, line, by, text }),
   cancel: (reason: string) => emit("project/build.cancel-requested", build.id, build.epoch, { reason }),
 });
 

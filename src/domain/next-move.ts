@@ -61,6 +61,8 @@ export interface WaveFact {
   readonly earlierFingerprints: readonly string[];
   /** A person's decision about the current head. */
   readonly decision: "approved" | "rejected" | null;
+  /** Whether a person's comment waits for a fix. */
+  readonly hasComments: boolean;
   /** Whether this is the planner's wave. */
   readonly madePlan: boolean;
 }
@@ -221,7 +223,9 @@ function gatingMove(build: BuildFact, wave: WaveFact): Move {
     if (run.status !== "finished" || run.verdict === null) return wait("gate");
     if (!passingVerdicts.has(run.verdict)) return failedGateMove(build, wave, run);
   }
-  if (!needsApproval(build) || wave.decision === "approved") return { kind: "pass-wave" };
+  if (wave.decision === "approved") return { kind: "pass-wave" };
+  if (wave.hasComments) return rejectedMove(build, wave);
+  if (!needsApproval(build)) return { kind: "pass-wave" };
   return wave.decision === "rejected" ? rejectedMove(build, wave) : { kind: "ask-approval" };
 }
 
@@ -231,7 +235,7 @@ function madePlanMove(build: BuildFact, wave: WaveFact): Move {
 }
 
 /**
- * Handles a rejected wave that was reopened: sends the reason to the fixer where that can help,
+ * Handles a wave with comments, or a rejected one that was reopened: sends the reason to the fixer where that can help,
  * otherwise asks the person again.
  */
 function rejectedMove(build: BuildFact, wave: WaveFact): Move {

@@ -94,6 +94,13 @@ const readTools: readonly McpTool[] = [
     input: { build },
     run: ({ api }, { build: id }) => dataOf(api.GET("/api/v1/builds/{id}/gates", pathOf(id))),
   }),
+  mcpTool("project_memory", {
+    title: "Show what a project remembers",
+    description: "Shows what a project remembers of its builds: what was done, people's decisions and their reasons.",
+    effect: "reads",
+    input: { project: z.string().min(1).max(100).describe("The project's name or id") },
+    run: ({ api }, { project: id }) => dataOf(api.GET("/api/v1/projects/{id}/memory", pathOf(id))),
+  }),
   mcpTool("inbox", {
     title: "List what waits for a person",
     description: "Lists the builds that wait for a decision and the questions of agents, in all projects.",
@@ -137,6 +144,32 @@ const changeTools: readonly McpTool[] = [
     input: { build, task, text: z.string().trim().min(1).max(20_000), by, now: z.boolean().default(false) },
     run: ({ api }, { build: id, task: of, ...body }) =>
       dataOf(api.POST("/api/v1/builds/{id}/tasks/{task}/messages", { params: { path: { id, task: of } }, body })),
+  }),
+  mcpTool("comment_on_build", {
+    title: "Comment on a build's work",
+    description:
+      "Adds a finding about lines of a build's work. The wave's fixer, or the next attempt of a task, gets it; an open one keeps the wave from passing.",
+    effect: "adds",
+    input: {
+      build,
+      text: z.string().trim().min(1).max(20_000),
+      file: z.string().min(1).max(1_000).optional(),
+      line: z.number().int().min(1).optional(),
+      task: task.optional(),
+      by,
+    },
+    run: ({ api }, { build: id, text, file, line, task: of, by: person }) =>
+      dataOf(
+        api.POST("/api/v1/builds/{id}/findings", {
+          ...pathOf(id),
+          body: {
+            ...{ text, by: person },
+            ...(file === undefined ? {} : { file }),
+            ...(line === undefined ? {} : { line }),
+            ...(of === undefined ? {} : { task: of }),
+          },
+        }),
+      ),
   }),
   mcpTool("answer_question", {
     title: "Answer an agent's question",

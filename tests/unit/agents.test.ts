@@ -54,6 +54,8 @@ function taskContext(over: Partial<TaskContext> = {}): TaskContext {
     previousFailure: null,
     conflicts: [],
     messages: [],
+    findings: [],
+    memory: "",
     ...over,
   };
 }
@@ -82,6 +84,7 @@ function fixContext(over: Partial<FixContext> = {}): FixContext {
     changedFiles: ["src/api/a.ts"],
     diff: "+a",
     mayChangeTests: false,
+    memory: "",
     ...over,
   };
 }

@@ -101,6 +101,7 @@ export interface BuildGiven {
   readonly preview?: BuildView["preview"];
   readonly questions?: BuildView["questions"];
   readonly messages?: BuildView["messages"];
+  readonly comments?: BuildView["comments"];
   readonly waitsForSandbox?: string;
   readonly sandboxTrouble?: string;
   readonly sandboxWall?: BuildView["sandboxWall"];
@@ -144,6 +145,7 @@ export function view(given: BuildGiven = {}): BuildView {
     preview: given.preview ?? null,
     questions: given.questions ?? [],
     messages: given.messages ?? [],
+    comments: given.comments ?? [],
     waitsForSandbox: given.waitsForSandbox ?? null,
     sandboxTrouble: given.sandboxTrouble ?? null,
     sandboxWall: given.sandboxWall ?? null,

@@ -68,6 +68,7 @@ function factOf(world: World, scenario: Scenario): BuildFact {
         ? null
         : {
             ...wave,
+            hasComments: false,
             madePlan: world.tasks.some((task) => task.inWave && task.key === scenario.planTask),
             headAttemptLive: wave.fixLive,
             fixFailed: wave.fixFailed ? "it changed nothing" : null,

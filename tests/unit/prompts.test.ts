@@ -40,6 +40,8 @@ const packOf = (plan: Plan) =>
     previousFailure: null,
     conflicts: [],
     messages: [],
+    findings: [],
+    memory: "",
   });
 
 /** A template that asks for every part of its kind. */
@@ -100,7 +102,9 @@ describe("prompts of a project's own", () => {
     const wave = { plan, waveNumber: 1, tasks: plan.tasks, changedFiles: ["a"] };
     expect(packOf(plan).prompt).toContain("instructions: Serve.");
     const fix = { round: 1, maxRounds: 2, gate: "testing", findings: [], command: null, outputTail: "" } as const;
-    expect(agents.fixPack({ ...wave, ...fix, diff: "+b", mayChangeTests: false }).prompt).toContain("gate: testing");
+    expect(agents.fixPack({ ...wave, ...fix, diff: "+b", memory: "", mayChangeTests: false }).prompt).toContain(
+      "gate: testing",
+    );
     expect(agents.reviewPack({ ...wave, diff: "+a" }).prompt).toContain("+a");
   });
 });

@@ -39,6 +39,7 @@ it("shows a task at least as it was when its last attempt was settled", async ()
     findings: none,
     questions: none,
     messages: none,
+    comments: none,
     sandboxes: none,
     buildSpending: none,
   } as unknown as Store;

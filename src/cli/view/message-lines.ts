@@ -1,9 +1,10 @@
+import { commentState } from "../../api/comments.ts";
 import { type MessageState, messageState } from "../../api/messages.ts";
 import type { BuildView, MessageView } from "../../coordinator/build/read-build.ts";
 import { oneLine } from "../output/format.ts";
 import type { Line } from "./line.ts";
 
-// What people told the agents of tasks.
+// What people told the agents of tasks, and their comments.
 
 const states: Readonly<Record<MessageState, string>> = {
   delivered: "",
@@ -30,3 +31,12 @@ export function messageNews(before: BuildView | null, after: BuildView): Line[] 
     return [{ tone, text: `  ${message.taskKey} ${text}` }];
   });
 }
+
+/** Lines of `status`: people's comments and what became of them. */
+export const commentLines = (view: BuildView): Line[] =>
+  view.comments.map((comment) => {
+    const { id, file, line, state, text, by } = comment;
+    const place = file === null ? "" : ` ${oneLine(file)}${line === null ? "" : `:${line}`}`;
+    const words = `comment ${id} by ${oneLine(by)}${place}: ${oneLine(text)} (${commentState(view, comment)})`;
+    return { tone: state === "resolved" ? "good" : "warn", text: words };
+  });

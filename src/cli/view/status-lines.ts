@@ -11,7 +11,7 @@ import { traitsOf } from "../parts.ts";
 import { elapsedText } from "./elapsed.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
-import { messageLines } from "./message-lines.ts";
+import { commentLines, messageLines } from "./message-lines.ts";
 import { briefText, madePlanLines, planChoices } from "./plan-lines.ts";
 import { openQuestionLines } from "./question-lines.ts";
 import { andSpent, budgetText } from "./spending.ts";
@@ -33,6 +33,7 @@ export function statusLines(view: BuildView, options: StatusOptions): Line[] {
     ...openQuestionLines(view, options.now, options.hints.command),
     ...view.waves.flatMap((wave) => waveLines(view, wave, options.now)),
     ...restLines(view),
+    ...commentLines(view),
     ...(view.preview === null ? [] : [previewLine(view, options)]),
     ...(build.status === "failed" ? [{ tone: "plain" as const, text: "" }, ...failureLines(view)] : []),
     ...waitingPlanLines(view, options),

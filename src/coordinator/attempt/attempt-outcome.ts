@@ -4,6 +4,7 @@ import { eventsOf } from "../build-events.ts";
 import { applyPlan } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
 import { blockWave } from "../wave/block-wave.ts";
+import { settleComments } from "../wave/comments.ts";
 import type { AttemptRef } from "./attempt.ts";
 import { addHeadAttempt, askHeadAttempt } from "./head-attempt.ts";
 
@@ -20,6 +21,7 @@ export async function applyOutcome(transaction: StoreTransaction, ports: Ports, 
     { id: attempt.id, fence: attemptRef.fence },
     { status: "settled", outcome: verdict.outcome, reason: verdict.reason, endedAt: ports.clock.now() },
   );
+  await settleComments(transaction, ports, settled!);
   if (task !== null) await settleTask(transaction, ports, { attempt: settled!, task });
   else await settleHeadAttempt(transaction, ports, settled!);
 }

@@ -1,10 +1,12 @@
 import type { ContextPack, FixContext, TaskContext } from "../../agents/port.ts";
 import { failedOutput } from "../../domain/gate/added-checks.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import { lockFileGlobs } from "../../domain/paths/lock-files.ts";
 import { makesPlan } from "../../domain/plan/brief.ts";
-import type { AttemptRow, FindingRow, TaskRow } from "../../store/port.ts";
+import type { AttemptRow, CommentRow, FindingRow, TaskRow } from "../../store/port.ts";
 import { findEarlierPlan } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
+import { commentsOf } from "../wave/comments.ts";
 import { failureOfWave } from "../wave/shared-tree.ts";
 import { mayChangeTests, waveMembers } from "../wave/wave-members.ts";
 import type { LoadedAttempt } from "./attempt.ts";
@@ -33,6 +35,8 @@ export async function packForTask(
     previousFailure: await previousFailure(ports, build, { taskId: task.id, isFirst: attempt.number === 1 }),
     conflicts: task.conflicts,
     messages: (await messagesBefore(ports, attempt)).map(({ by, text }) => ({ by, text })),
+    findings: (await commentsOf(ports, attempt)).map(commentFinding),
+    memory: await memoryOf(ports, build),
   };
   return agents.taskPack(context);
 }
@@ -46,6 +50,7 @@ export async function packForPlanner(ports: Ports, loaded: LoadedAttempt, task: 
     waveNumber: wave.number,
     earlier: await findEarlierPlan(ports, loaded),
     messages: (await messagesBefore(ports, attempt)).map(({ by, text }) => ({ by, text })),
+    memory: await memoryOf(ports, build),
   });
 }
 
@@ -71,6 +76,7 @@ export async function packForFix(ports: Ports, { attempt, build, wave }: LoadedA
   const { agents, workspace } = ports;
   const cause =
     attempt.gateRunId === null ? await rejectionOf(ports, attempt) : await gateCause(ports, attempt.gateRunId);
+  const comments = (await commentsOf(ports, attempt)).map(commentFinding);
   const members = await waveMembers(ports, wave.id);
   const changed = await workspace.changedFiles(build.projectId, wave.baseSha, attempt.baseSha);
   const diff = await workspace.diff(build.projectId, wave.baseSha, attempt.baseSha, {
@@ -83,6 +89,8 @@ export async function packForFix(ports: Ports, { attempt, build, wave }: LoadedA
     round: wave.fixRounds,
     maxRounds: build.plan.gates.maxFixRounds,
     ...cause,
+    findings: [...comments, ...cause.findings],
+    memory: await memoryOf(ports, build),
     tasks: members.map((member) => member.definition),
     changedFiles: changed.map((file) => file.path),
     diff,
@@ -104,8 +112,9 @@ async function gateCause({ store }: Ports, gateRunId: string): Promise<FixFindin
 }
 
 /** Returns the reason of the person who rejected the wave. */
-async function rejectionOf({ store }: Ports, attempt: AttemptRow): Promise<FixFindings> {
-  const { reason } = await store.approvals.get({ id: attempt.approvalId! });
+async function rejectionOf({ store }: Ports, { approvalId }: AttemptRow): Promise<FixFindings> {
+  if (approvalId === null) return { gate: "approval", findings: [], command: null, outputTail: "" };
+  const { reason } = await store.approvals.get({ id: approvalId });
   const finding = {
     rule: "rejected",
     severity: "high" as const,
@@ -116,6 +125,19 @@ async function rejectionOf({ store }: Ports, attempt: AttemptRow): Promise<FixFi
   };
   return { gate: "approval", findings: [finding], command: null, outputTail: "" };
 }
+
+/** A person's comment, as a finding like those of gates. */
+const commentFinding = ({ file, line, text, by }: CommentRow): Finding => ({
+  rule: `comment by ${by}`,
+  severity: "high",
+  message: text,
+  file,
+  line,
+  confidence: null,
+});
+
+const memoryOf = async ({ store }: Ports, { projectId }: LoadedAttempt["build"]): Promise<string> =>
+  (await store.projects.get({ id: projectId })).memory;
 
 const findingOf = (row: FindingRow) => ({
   rule: row.rule,

@@ -4,6 +4,7 @@ import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { clearSurroundings, keepsJobsApart } from "../guarded-files/surroundings.ts";
 import { startJob } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";
+import { giveComments } from "../wave/comments.ts";
 import { clearEarlier, sharedBase, sharesTree } from "../wave/shared-tree.ts";
 import { type AttemptRef, homeOf, homesOf, type LoadedAttempt, loadAttempt } from "./attempt.ts";
 import { attemptStages } from "./attempt-stages.ts";
@@ -25,6 +26,7 @@ export async function claimAttempt(
     if (claimed.taskId !== null) {
       await transaction.tasks.update({ id: claimed.taskId, status: "assigned" }, { status: "running" });
       await takeMessages(transaction, ports, claimed);
+      await giveComments(transaction, claimed);
     }
     return true;
   });

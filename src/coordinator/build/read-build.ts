@@ -5,6 +5,7 @@ import { presentStates } from "../../sandbox-lifecycle/sandbox-events.ts";
 import type {
   AttemptRow,
   BuildRow,
+  CommentRow,
   FindingRow,
   GateRunRow,
   MessageRow,
@@ -107,6 +108,8 @@ export type MessageView = Fields<
   "id" | "text" | "by" | "urgent" | "createdAt" | "attemptId" | "deliveredAt"
 > & { readonly taskKey: string };
 
+export type CommentView = CommentRow & { readonly taskKey: string | null };
+
 export type PreviewView = Fields<PreviewRow, "waveNumber" | "status" | "port" | "reason"> & {
   /** The port at which `serve` shows it; null until it first does. */
   readonly servedPort: number | null;
@@ -122,6 +125,8 @@ export interface BuildView {
   readonly questions: readonly QuestionView[];
   /** What people told its agents, oldest first. */
   readonly messages: readonly MessageView[];
+  /** People's comments on its work, oldest first. */
+  readonly comments: readonly CommentView[];
   /** Why its sandbox has to wait before it can start; null if it does not wait. */
   readonly waitsForSandbox: string | null;
   /** A problem of its running sandbox, such as a volume above its limit; null if there is none. */
@@ -174,6 +179,10 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
         preview: build.plan.preview === null ? null : await readPreview(store, build),
         questions: await store.questions.list({ buildId }, { by: "id" }),
         messages: await readMessages(store, buildId, tasks),
+        comments: (await store.comments.list({ buildId }, { by: "id" })).map((row) => ({
+          ...row,
+          taskKey: row.taskId === null ? null : (tasks.get(row.taskId)?.key ?? null),
+        })),
         ...(await sandboxOf(store, build)),
         spending: await spending.read(),
       };

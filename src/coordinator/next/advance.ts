@@ -7,9 +7,11 @@ import { type GateName, openTaskStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import { activeBuildOf } from "../../store/queries/builds.ts";
 import { addHeadAttempt, type FixCause } from "../attempt/head-attempt.ts";
+import { rememberBuild } from "../build/remember-build.ts";
 import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
 import { blockWave } from "../wave/block-wave.ts";
+import { adoptComments, giveComments, supersedeComments } from "../wave/comments.ts";
 import { type BuildState, buildFacts, loadState } from "./facts.ts";
 
 // Applies moves until something outside the database has to happen first. Runs inside the caller's
@@ -149,6 +151,7 @@ async function startWaveMove(
   const members = state.tasks.filter((task) => move.tasks.includes(task.key));
   await transaction.waveTasks.insertMany(members.map((task) => ({ waveId: wave.id, taskId: task.id })));
   await updateTasks(transaction, state, move.tasks, { status: "assigned", waveId: wave.id, reason: null });
+  await adoptComments(transaction, wave);
   return true;
 }
 
@@ -228,6 +231,7 @@ async function askFix(
     { build, wave, baseSha: wave.headSha! },
     { kind: "fix", role: "fixer", ...cause, paths: [] },
   );
+  await giveComments(transaction, attempt);
   await eventsOf(transaction, build).fixWave(attempt, wave, { gate, round });
 }
 
@@ -241,7 +245,8 @@ async function causeOfFix(
   if (gate === "approval") {
     const by = { by: "createdAt", descending: true } as const;
     const rejection = await transaction.approvals.find({ waveId, sha: headSha!, decision: "rejected" }, by);
-    return { gateRunId: null, approvalId: rejection!.id };
+    // Without a rejection, people's comments are the cause.
+    return { gateRunId: null, approvalId: rejection?.id ?? null };
   }
   const run = state.gateRuns.findLast((candidate) => candidate.gate === gate && candidate.sha === headSha)!;
   return { gateRunId: run.id, approvalId: null };
@@ -274,12 +279,14 @@ async function passWave(transaction: StoreTransaction, ports: Ports, build: Buil
   const now = ports.clock.now();
   await transaction.waves.update({ id: wave.id }, { status: "passed", passedAt: now, endedAt: now, reason: null });
   await transaction.builds.update({ id: build.id }, { headSha: wave.headSha });
+  await supersedeComments(transaction, ports, wave.id);
   await eventsOf(transaction, build).wavePassed(wave, wave.headSha!);
 }
 
 async function cancelWave(transaction: StoreTransaction, ports: Ports, state: WaveState): Promise<void> {
   const wave = state.wave;
   await transaction.waves.update({ id: wave.id }, { status: "cancelled", endedAt: ports.clock.now() });
+  await supersedeComments(transaction, ports, wave.id);
   const members = state.tasks.filter((task) => task.waveId === wave.id);
   const open = members.filter((task) => openTaskStatuses.includes(task.status));
   await transaction.tasks.update({ id: open.map((task) => task.id) }, { status: "cancelled" });
@@ -301,6 +308,7 @@ async function endBuild(
     const open = state.tasks.filter((task) => task.status === "pending").map((task) => task.id);
     await transaction.tasks.update({ id: open }, { status: "cancelled", endedAt: now });
   }
+  await rememberBuild(transaction, build, { status, reason: why, at: now });
   const events = eventsOf(transaction, build);
   if (status === "completed") await events.buildCompleted(build.headSha!);
   else await events.buildEnded(status, reason ?? "");

@@ -9,6 +9,7 @@ import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveR
 import { liveAttemptsOf } from "../../store/queries/attempts.ts";
 import { latestWaveOf } from "../../store/queries/waves.ts";
 import type { Ports } from "../port.ts";
+import { hasOpenComments } from "../wave/comments.ts";
 import { attemptComputes, parallelismOf, type Room } from "./parallelism.ts";
 
 // F1. A wave's tasks settle one by one, and each time the state is read. So for a running wave we
@@ -31,20 +32,23 @@ export interface BuildState {
   readonly fixes: readonly AttemptRow[];
   /** The wave's gate runs in its current epoch, oldest first. */
   readonly gateRuns: readonly GateRunRow[];
+  /** Whether a person's comment on the wave waits for a fix. */
+  readonly hasComments: boolean;
 }
 
 export async function loadState(transaction: StoreTransaction, build: BuildRow): Promise<BuildState> {
   const buildId = build.id;
   const wave = await latestWaveOf(transaction, buildId);
   const liveAttempts = await liveAttemptsOf(transaction, buildId);
-  const state = { build, wave, liveAttempts, fixes: [], gateRuns: [] };
+  const state = { build, wave, liveAttempts, fixes: [], gateRuns: [], hasComments: false };
   const inPlay = await tasksInPlay(transaction, state);
   if (inPlay !== null) return { ...state, tasks: inPlay };
   const tasks = await transaction.tasks.pick({ buildId }, taskColumns, { by: "position" });
   if (wave === null) return { ...state, tasks };
   const fixes = await transaction.attempts.list({ waveId: wave.id, kind: "fix" }, { by: "createdAt" });
   const gateRuns = await transaction.gateRuns.list({ waveId: wave.id, epoch: wave.epoch }, { by: "round" });
-  return { ...state, tasks, fixes, gateRuns };
+  const hasComments = wave.status === "gating" && (await hasOpenComments(transaction, wave.id));
+  return { ...state, tasks, fixes, gateRuns, hasComments };
 }
 
 /**
@@ -147,6 +151,7 @@ function waveFact(state: BuildState, wave: WaveRow): WaveFact {
       .filter((run) => run.sha !== wave.headSha && run.fingerprint !== null && run.verdict !== "passed")
       .map((run) => run.fingerprint as string),
     decision: decisionOn(wave),
+    hasComments: state.hasComments,
     madePlan: state.tasks.some((task) => task.waveId === wave.id && makesPlan(state.build, task.key)),
   };
 }

@@ -113,6 +113,17 @@ export const eventSchemas = {
     outcome: attemptOutcomeSchema,
     reason: z.string(),
   }),
+  /** A person commented on a build's work. */
+  "project/wave.commented": buildBase.extend({
+    findingId: z.number().int(),
+    /** Null: the next wave gets it. */
+    waveId: z.string().nullable(),
+    taskKey: z.string().nullable(),
+    file: z.string().nullable(),
+    line: z.number().int().nullable(),
+    by: z.string(),
+    text: z.string(),
+  }),
   /** A person said something to a task's agent. */
   "agent/task.told": buildBase.extend({
     taskId: z.string(),

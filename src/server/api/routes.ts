@@ -13,9 +13,11 @@ import { checked, parseJson } from "./checked.ts";
 import { docsPage } from "./docs-page.ts";
 import { type ApiCall, type ApiContext, type Endpoint, jsonReply } from "./endpoint.ts";
 import { eventEndpoints } from "./events.ts";
+import { findingEndpoints } from "./findings.ts";
 import { graphEndpoints } from "./graph.ts";
 import { jobEndpoints } from "./jobs.ts";
 import { keyEndpoints } from "./keys.ts";
+import { memoryEndpoints } from "./memory.ts";
 import { notificationEndpoints } from "./notifications.ts";
 import { planEndpoints } from "./plans.ts";
 import { projectEndpoints } from "./projects.ts";
@@ -42,6 +44,8 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...waitingEndpoints(api),
   ...taskEndpoints(api),
   ...steeringEndpoints(api),
+  ...findingEndpoints(api),
+  ...memoryEndpoints(api),
   ...sandboxEndpoints(api),
   ...eventEndpoints(api),
   ...sessionEndpoints(api),

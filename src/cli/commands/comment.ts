@@ -1,0 +1,45 @@
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import { findBuildByName } from "../data/find-build.ts";
+import { withSteering } from "../data/steering.ts";
+import { exit } from "../output/exit-codes.ts";
+import { requester } from "../request/requester.ts";
+
+export interface CommentOptions {
+  readonly file: string | undefined;
+  /** A line, or the first and last of several: `3` or `3-7`. */
+  readonly line: string | undefined;
+  readonly task: string | undefined;
+}
+
+/** `comment BUILD TEXT [--file F --line N]`: adds a person's finding for the fixer. */
+export function comment(
+  context: Context,
+  name: string,
+  words: readonly string[],
+  { file = null, line, task = null }: { [Key in keyof CommentOptions]: CommentOptions[Key] | null },
+): Promise<number> {
+  const [first, last] = linesOf(line ?? null);
+  return withSteering(context, async ({ app }) => {
+    const buildId = await findBuildByName(app.store, context, name);
+    const { addComment } = await import("../../coordinator/wave/comments.ts");
+    const text = words.join(" ");
+    const given = { text, by: requester(), file, line: first, endLine: last, taskKey: task };
+    const { id, state } = await addComment(app.ports, buildId, given);
+    if (context.json) context.out.json({ buildId, finding: id, state });
+    else context.out.line(`comment ${id} is open: ${nextOf(task)}`);
+    return exit.ok;
+  });
+}
+
+const nextOf = (task: string | null): string =>
+  task === null ? "the wave's next fix gets it" : `the next attempt of ${task} gets it`;
+
+function linesOf(text: string | null): [number | null, number | null] {
+  if (text === null) return [null, null];
+  const found = /^([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?$/.exec(text);
+  if (found === null) {
+    throw new WavesmithError("usage", `--line ${text} is not a line`, { remedy: "such as --line 12, or --line 12-15" });
+  }
+  return [Number(found[1]), found[2] === undefined ? null : Number(found[2])];
+}
