@@ -87,7 +87,6 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     requestsPerMinute: countOrNull(data.WAVESMITH_API_RATE),
     tenantLimits: {
       builds: countOrNull(data.WAVESMITH_TENANT_BUILDS),
-      tasks: countOrNull(data.WAVESMITH_TENANT_TASKS),
       usd: countOrNull(data.WAVESMITH_TENANT_USD),
     },
     models: modelSettings(data),

@@ -171,7 +171,6 @@ export const settingsSchema = z.object({
   WAVESMITH_TENANT_BUILDS: countOrNone.describe(
     "how many unfinished builds a tenant may have; the API refuses further ones; or `none`",
   ),
-  WAVESMITH_TENANT_TASKS: countOrNone.describe("how many tasks of a tenant may run at once; others wait; or `none`"),
   WAVESMITH_TENANT_USD: z
     .string()
     .regex(/^(\d{1,7}(\.\d{1,2})?|none)$/, "must be an amount such as 50 or 12.50, or none")

@@ -18,14 +18,12 @@ export interface Caller {
 }
 
 /**
- * What each tenant may use at once, and spend in all; null: no limit. How many sandboxes it may run
+ * What each tenant may have at once, and spend in all; null: no limit. How many sandboxes it may run
  * is part of the sandbox policy.
  */
 export interface TenantLimits {
   /** Builds that have not ended. */
   readonly builds: number | null;
-  /** Tasks that run. */
-  readonly tasks: number | null;
   /** USD spent on models. */
   readonly usd: number | null;
 }

@@ -138,4 +138,44 @@ describe("keys and sessions of the API", () => {
     expect((await send("GET", late, {})).status).toBe(401);
     expect((await send("POST", "/api/v1/session/link", {}, { key: "wrong" })).status).toBe(401);
   });
+
+  it("records who asked for which change, and what came of it", async () => {
+    const { key } = await makeKey("read");
+    await send("POST", "/api/v1/projects", bearer(serveKey), { name: "recorded" });
+    await send("POST", "/api/v1/projects", bearer(key), { name: "refused" });
+    await send("POST", "/api/v1/builds/nobody/cancel", bearer(serveKey), {});
+    await send("GET", "/api/v1/builds", bearer(serveKey));
+    const { items } = await json(send("GET", "/api/v1/audit", bearer(serveKey)));
+    expect(items).toMatchObject([
+      { action: "POST /builds/{id}/cancel", target: "nobody", result: 404, via: "api" },
+      { action: "POST /projects", actor: "a read key", target: null, result: 403 },
+      { action: "POST /projects", actor: "the server's own key", result: 201 },
+    ]);
+  });
+});
+
+describe("limits of the API", () => {
+  it("refuses a tenant's next build while it has as many unfinished ones as it may have", async () => {
+    const fixture = await createBuildFixture({ env: { WAVESMITH_TENANT_BUILDS: "1" } });
+    const server = await startServer({
+      ...{ app: fixture.app, engine: { kind: "embedded", serveOrigin: null }, key: serveKey },
+      ...{ host: "127.0.0.1", port: 0, inform: () => undefined, warn: () => undefined },
+    });
+    const send = (path: string, body: unknown) =>
+      fetch(`${server.origin}/api/v1${path}`, {
+        ...{ method: "POST", headers: { authorization: `Bearer ${serveKey}` }, body: JSON.stringify(body) },
+      });
+    try {
+      // Not a project that the fixture drives, so its build stays queued.
+      await send("/projects", { name: "limited" });
+      const plan = { name: "limited", tasks: [{ id: "a", run: "true" }] };
+      expect((await send("/projects/limited/builds", plan)).status).toBe(201);
+      const refused = await send("/projects/limited/builds", plan);
+      expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "60"]);
+      expect(await refused.text()).toContain("1 unfinished builds, of at most 1");
+    } finally {
+      await server.stop();
+      await fixture.close();
+    }
+  });
 });

@@ -184,7 +184,7 @@ function createWorld(seed: number) {
       eventSecrets: [],
       clock: { now: () => new Date(now) },
       ids: nextId,
-      tenantLimits: { builds: null, tasks: null, usd: null },
+      tenantLimits: { builds: null, usd: null },
       processors: 2,
       memoryBytes: 8 * 1024 ** 3,
       wakeWatcher: () => undefined,
