@@ -1,5 +1,5 @@
 /** An event as it is stored. */
-interface StoredEvent {
+export interface StoredEvent {
   readonly eventId: string;
   readonly name: string;
   readonly createdAt: Date;

@@ -48,3 +48,39 @@ export function viewJson(view: BuildView): Record<string, unknown> {
     spending: [...view.spending],
   };
 }
+
+interface SentView {
+  readonly build: Row;
+  readonly tasks: readonly Row[];
+  readonly waves: readonly { readonly attempts: readonly Row[]; readonly gates: readonly Row[] }[];
+  readonly questions: readonly Row[];
+  readonly messages: readonly Row[];
+  readonly spending: readonly [string, unknown][];
+}
+
+/** Reads what `viewJson` wrote. */
+export function viewFromJson(json: Record<string, unknown>): BuildView {
+  const sent = json as unknown as SentView;
+  return {
+    ...sent,
+    build: withDates(sent.build),
+    tasks: sent.tasks.map(withDates),
+    waves: sent.waves.map((wave) => ({
+      ...withDates(wave),
+      attempts: wave.attempts.map(withDates),
+      gates: wave.gates.map(withDates),
+    })),
+    questions: sent.questions.map(withDates),
+    messages: sent.messages.map(withDates),
+    spending: new Map(sent.spending),
+  } as unknown as BuildView;
+}
+
+/** The columns of a row that end with `At` are dates; values inside of others stay. */
+const withDates = (row: Row): Row =>
+  Object.fromEntries(
+    Object.entries(row).map(([key, value]) => [
+      key,
+      key.endsWith("At") && typeof value === "string" ? new Date(value) : value,
+    ]),
+  );

@@ -4,7 +4,7 @@ import { findDataFolder } from "./data/data-folder.ts";
 import { oneLine } from "./output/format.ts";
 import { createHints, type Hints } from "./output/hints.ts";
 import type { Output } from "./output/output.ts";
-import { type Config, configFrom, requireDriverName } from "./parts.ts";
+import { type Config, configFrom, keyOfOwnServer, requireDriverName } from "./parts.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -19,6 +19,14 @@ export interface GlobalOptions {
   readonly verbose?: boolean;
 }
 
+/** A server that commands work on instead of a data directory. */
+export interface Server {
+  /** Such as `http://127.0.0.1:4400`. */
+  readonly url: string;
+  /** Null if none is known. */
+  readonly key: string | null;
+}
+
 /** The options, settings and output of one command. */
 export interface Context {
   readonly options: GlobalOptions;
@@ -28,6 +36,8 @@ export interface Context {
   readonly out: Output;
   readonly hints: Hints;
   readonly json: boolean;
+  /** From `--server` or WAVESMITH_SERVER; null for the data directory. */
+  server(): Promise<Server | null>;
   /** The settings, with global options overriding the environment. */
   config(): Promise<Config>;
   /** Formats a warning; null if the same one was shown a moment ago. */
@@ -43,10 +53,18 @@ interface Called {
 
 export function createContext(options: GlobalOptions, environment: Environment, { out, words }: Called): Context {
   refuseLater(options);
-  const hints = createHints({ environment, data: options.data });
+  const hints = createHints({ environment, data: options.data, server: options.server });
   const seldom = createSeldom();
   const warning = (message: string): string | null =>
     seldom(options.verbose === true ? message : cut(oneLine(hints.rewrite(message))));
+  const config = () =>
+    configFrom({
+      WAVESMITH_DATA: findDataFolder(process.cwd()),
+      ...environment,
+      ...(options.data === undefined ? {} : { WAVESMITH_DATA: resolve(options.data) }),
+      ...(options.sandbox === undefined ? {} : { WAVESMITH_SANDBOX: options.sandbox }),
+      ...(options.engine === undefined ? {} : { WAVESMITH_ENGINE: options.engine }),
+    });
   return {
     options,
     words,
@@ -54,20 +72,29 @@ export function createContext(options: GlobalOptions, environment: Environment, 
     out,
     hints,
     json: options.json === true,
-    config: async () =>
-      configFrom({
-        WAVESMITH_DATA: findDataFolder(process.cwd()),
-        ...environment,
-        ...(options.data === undefined ? {} : { WAVESMITH_DATA: resolve(options.data) }),
-        ...(options.sandbox === undefined ? {} : { WAVESMITH_SANDBOX: options.sandbox }),
-        ...(options.engine === undefined ? {} : { WAVESMITH_ENGINE: options.engine }),
-      }),
+    async server() {
+      const url = options.server ?? environment.WAVESMITH_SERVER ?? "";
+      if (url === "") return null;
+      const origin = originOf(url);
+      const own = environment.WAVESMITH_KEY ?? (await keyOfOwnServer(await config(), origin));
+      return { url: origin, key: own };
+    },
+    config,
     warning,
     warn: (message) => {
       const text = warning(message);
       if (text !== null) out.note(out.paintError("warn", `warning: ${text}`));
     },
   };
+}
+
+/** Fails with `unsupported` for a command that cannot work on a server. */
+export async function refuseServer(context: Context): Promise<void> {
+  const server = await context.server();
+  if (server === null) return;
+  throw new WavesmithError("unsupported", `this command works on a data directory, not on the server ${server.url}`, {
+    remedy: "run it on the server's machine with --data DIR, and without --server and WAVESMITH_SERVER",
+  });
 }
 
 /** The same limit as for a plan's name. */
@@ -85,6 +112,15 @@ function refuseProject(name: string): void {
   if (why === null) return;
   throw new WavesmithError("usage", `the name of --project ${why}`, {
     remedy: "choose another name, or leave it out to use the plan's",
+  });
+}
+
+/** Reads the address of a server. Fails with `usage`. */
+function originOf(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url !== null && ["http:", "https:"].includes(url.protocol)) return url.origin;
+  throw new WavesmithError("usage", `${text} is not the address of a server`, {
+    remedy: "--server http://127.0.0.1:4400",
   });
 }
 
@@ -110,10 +146,8 @@ function refuseLater({ engine, server, sandbox, data, project }: GlobalOptions):
       remedy: "use --engine embedded or --engine inngest, or leave it out",
     });
   }
-  if (server !== undefined) {
-    throw new WavesmithError("usage", "--server is not available yet", {
-      remedy: "leave it out; commands use the data directory",
-    });
+  if (server !== undefined && data !== undefined) {
+    throw new WavesmithError("usage", "--server and --data exclude each other", { remedy: "use one of them" });
   }
   if (data === "") throw new WavesmithError("usage", "--data needs a folder", { remedy: "--data .wavesmith" });
   if (sandbox !== undefined) requireDriverName(sandbox);

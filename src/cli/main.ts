@@ -35,8 +35,8 @@ export async function runCommandLine(
     await program.parseAsync(apart, { from: "user" });
     return code;
   } catch (error) {
-    const { verbose, data } = program.opts<{ verbose?: boolean; data?: string }>();
-    const hints = createHints({ environment, data });
+    const { verbose, data, server } = program.opts<{ verbose?: boolean; data?: string; server?: string }>();
+    const hints = createHints({ environment, data, server });
     // Commander has already printed its message.
     if (!(error instanceof CommanderError)) out.note(describeError(error, { verbose: verbose === true, hints }));
     if (asksForJson(apart) && !isHelp(error)) out.json(errorJson(error, hints));

@@ -24,6 +24,7 @@ import type { KeyFile } from "../server/server-key.ts";
 import type { Database } from "../store/connection/connection.ts";
 import type { Store } from "../store/port.ts";
 import type { Workspace } from "../workspace/port.ts";
+import { readAddress } from "./data/server-address.ts";
 
 export type { App } from "../app.ts";
 export type { Config } from "../config.ts";
@@ -76,6 +77,11 @@ export async function rawPlan(path: string): Promise<unknown> {
   return readPlanText(await readFile(path, "utf8"), format).value;
 }
 
+/** Returns a plan as the value of a plan file that needs no other file. */
+export async function writtenPlan(plan: Plan): Promise<Record<string, unknown>> {
+  return (await import("../plan/write-plan.ts")).planFile(plan);
+}
+
 /** Finds the git repository that a folder is in; null if it is in none. */
 function topOfRepository(folder: string): string | null {
   if (existsSync(join(folder, ".git"))) return folder;
@@ -124,6 +130,12 @@ export async function openServer(options: ServerOptions): Promise<RunningServer>
 export async function serverKey({ dataDir }: Config): Promise<KeyFile> {
   const { ensureKeyFile } = await import("../server/server-key.ts");
   return ensureKeyFile(dataDir, "serve-key");
+}
+
+/** Returns the key of a server that serves this data directory at this address; otherwise null. */
+export async function keyOfOwnServer(config: Config, origin: string): Promise<string | null> {
+  if ((await readAddress(config.dataDir)) !== origin) return null;
+  return config.serveKey ?? (await import("../server/server-key.ts")).keyOfDirectory(config.dataDir);
 }
 
 /**

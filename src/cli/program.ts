@@ -36,7 +36,7 @@ export function createProgram(given: ProgramOptions): Command {
     .option("--project <name>", "project name (default: the plan's name)")
     .option("--sandbox <driver>", `where agents run: ${driverChoices} (default: local)`)
     .option("--engine <name>", "engine that runs the functions: embedded (default) or inngest")
-    .option("--server <url>", "connect to a server (not available yet)")
+    .option("--server <url>", "work on a server instead of a data directory (WAVESMITH_SERVER, with WAVESMITH_KEY)")
     .option("--json", "print JSON")
     .option("--verbose", "show the stack trace of an error");
   addCommands(program, given);

@@ -34,6 +34,8 @@ export interface Client {
   followBuild(buildId: string, options?: FollowOptions): AsyncGenerator<ServerEvent>;
   /** Does the same for a project's builds and sandbox. `project` is an id or a name. */
   followProject(project: string, options?: FollowOptions): AsyncGenerator<ServerEvent>;
+  /** Uploads a git bundle of the branch main as a source for builds of a project. Returns its id. */
+  uploadSource(project: string, bundle: Blob): Promise<string>;
   /** Yields an attempt's output: events `log` with `data.text`, then one event `end`. */
   followLog(
     of: { buildId: string; task: string; attempt?: number },
@@ -60,6 +62,13 @@ export function createClient({ baseUrl, key, fetch = (request) => globalThis.fet
   const part = encodeURIComponent;
   return {
     api: createFetchClient<paths>({ baseUrl: root, headers, fetch: request }),
+    async uploadSource(project, bundle) {
+      const url = `${root}/api/v1/projects/${part(project)}/sources`;
+      const response = await request(new Request(url, { method: "POST", headers, body: bundle }));
+      const body = await response.text();
+      if (!response.ok) throw errorOfAnswer(response, body);
+      return (JSON.parse(body) as { id: string }).id;
+    },
     followBuild: (buildId, options) => follow(`/builds/${part(buildId)}/events`, {}, options),
     followProject: (project, options) => follow(`/projects/${part(project)}/events`, {}, options),
     followLog: ({ buildId, task, attempt }, options) =>

@@ -20,7 +20,8 @@ export const agentFile = ({ runtime, command, model, prompt, effort, mcp = [], s
     mcp: filled(Object.fromEntries(mcp.map(({ name, command: start }) => [name, { command: start }]))),
   });
 
-function planFile(plan: Plan): Fields {
+/** Returns a plan as the value of a plan file. */
+export function planFile(plan: Plan): Fields {
   const { name, description, source, preview, deliver } = plan;
   return withValues({
     name,

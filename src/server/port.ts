@@ -54,7 +54,7 @@ export interface ServedTenant {
 
 /** The parts of the app that the server uses. */
 export interface ServedApp {
-  readonly config: { readonly sandboxDriver: string };
+  readonly config: { readonly sandboxDriver: string; readonly dataDir: string };
   /** The tenant whose rows `ports` and `feed` show. */
   readonly tenant: ServedTenant;
   /**

@@ -28,6 +28,9 @@ export async function ensureKeyFile(dataDir: string, name: KeyName): Promise<Key
   return isNew ? { key, path, isNew } : { key: (await readKey(path))!, path, isNew };
 }
 
+/** Returns the key in the file of a data directory; null if it has none yet. */
+export const keyOfDirectory = (dataDir: string): Promise<string | null> => readKey(join(dataDir, "serve-key"));
+
 async function readKey(path: string): Promise<string | null> {
   const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return null;

@@ -136,6 +136,13 @@ export interface Workspace {
   prepare(projectId: ProjectId, source: Plan["source"], date: Date): Promise<Sha>;
   /** Compares a source with main; null if the project has no main yet. Moves no ref. */
   compareSource(projectId: ProjectId, source: Plan["source"]): Promise<SourceState | null>;
+  /** Writes main with its history to a bundle, for a server. */
+  bundleMain(projectId: ProjectId, file: string): Promise<void>;
+  /**
+   * Makes the repository `to` from such a bundle, as a source of builds. Fails with `usage` for any
+   * other file.
+   */
+  unpackUpload(upload: { readonly file: string; readonly to: string }): Promise<void>;
   resolve(projectId: ProjectId, ref: string): Promise<Sha | null>;
   /**
    * Moves a ref if it is at `expected` (null: absent). Returns false if it is elsewhere, and true

@@ -66,6 +66,12 @@ export function createFakeWorkspace(git: FakeGit, turn: (name: string) => Promis
     async compareSource() {
       throw new Error("no source is updated here");
     },
+    async bundleMain() {
+      throw new Error("no source is sent from here");
+    },
+    async unpackUpload() {
+      throw new Error("no source is received here");
+    },
     async prepare(projectId) {
       await turn("workspace.prepare");
       const main = place(projectId, "refs/heads/main");

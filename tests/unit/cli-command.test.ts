@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { buildFinished } from "../../src/api/build-result.ts";
 import { statusJson } from "../../src/api/build-status.ts";
 import { isWell } from "../../src/cli/commands/doctor.ts";
-import { createLineSplitter } from "../../src/cli/data/log-reader.ts";
+import { createLineSplitter } from "../../src/cli/builds/log-reader.ts";
 import { watchInterrupts } from "../../src/cli/interrupts.ts";
 import { runCommandLine } from "../../src/cli/main.ts";
 import { describeError } from "../../src/cli/output/errors.ts";

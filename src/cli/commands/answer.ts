@@ -1,7 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { chooseNamedBuild } from "../builds/choose-build.ts";
+import { withDecision } from "../builds/open.ts";
 import type { Context } from "../context.ts";
-import { findBuildByName } from "../data/find-build.ts";
-import { withSteering } from "../data/steering.ts";
 import { exit } from "../output/exit-codes.ts";
 import { requester } from "../request/requester.ts";
 
@@ -31,12 +31,10 @@ export function answer(
       remedy: context.hints.command(`answer ${name}${question === undefined ? "" : ` ${question}`} --allow`),
     });
   }
-  return withSteering(context, async ({ app }) => {
-    const buildId = await findBuildByName(app.store, context, name);
-    const build = await app.store.builds.get({ id: buildId });
-    const { answerQuestion } = await import("../../coordinator/attempt/questions.ts");
+  return withDecision(context, async (builds) => {
+    const buildId = await chooseNamedBuild(builds, context, name);
     const given = { number, answer: allow ? "allow" : "deny", by: requester() } as const;
-    const answered = await answerQuestion(app.ports, build, given);
+    const answered = await builds.answer(buildId, given);
     const { id, text } = answered;
     if (context.json) context.out.json({ buildId, question: id, answer: answered.answer });
     else context.out.line(`question ${id}: ${allow ? "allowed" : "denied"}: ${text}`);

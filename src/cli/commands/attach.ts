@@ -1,24 +1,23 @@
 import { buildFinished, metadataField } from "../../api/build-result.ts";
 import { phaseOf } from "../../api/waiting.ts";
-import { type BuildView, createBuildReader } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { isServed } from "../../store/serving.ts";
+import { chooseBuild } from "../builds/choose-build.ts";
+import { withBuilds } from "../builds/open.ts";
+import type { Builds, SeenBuild } from "../builds/port.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest } from "../data/find-build.ts";
-import { type Reading, withStore } from "../data/reading.ts";
 import { follow, isOver } from "../driving/follow.ts";
-import { waitingPlanFile } from "../driving/waiting-plan.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit, exitCodeOf } from "../output/exit-codes.ts";
-import { authorityPath } from "../parts.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 import { summary } from "../view/summary.ts";
 
 /** About once a second we look whether a process drives the build; a new one may take over. */
 const maxLooksAlone = 3;
 
-interface Watching extends Reading {
+interface Watching {
   readonly context: Context;
+  readonly builds: Builds;
   readonly presenter: Presenter;
   readonly interrupts: Interrupts;
   readonly buildId: string;
@@ -29,37 +28,35 @@ interface Watching extends Reading {
  * leaves it running. Fails with `conflict` when no process drives it.
  */
 export function attach(context: Context, name: string | undefined): Promise<number> {
-  return withStore(context, "attach", {
-    read: async (reading) => {
-      const buildId = await findBuildOrLatest(reading.store, context, name);
-      const presenter = createPresenter(context);
-      const interrupts = watchInterrupts(process);
-      context.out.onClosed(() => interrupts.raise(readerGone));
-      interrupts.on((count) => {
-        if (count > 1) process.exit(exit.waiting);
-      });
-      try {
-        return await watch({ ...reading, context, presenter, interrupts, buildId });
-      } finally {
-        presenter.close();
-        interrupts.dispose();
-      }
-    },
+  return withBuilds(context, "attach", async (builds) => {
+    const buildId = await chooseBuild(builds, context, name);
+    const presenter = createPresenter(context);
+    const interrupts = watchInterrupts(process);
+    context.out.onClosed(() => interrupts.raise(readerGone));
+    interrupts.on((count) => {
+      if (count > 1) process.exit(exit.waiting);
+    });
+    try {
+      return await watch({ context, builds, presenter, interrupts, buildId });
+    } finally {
+      presenter.close();
+      interrupts.dispose();
+    }
   });
 }
 
 async function watch(watching: Watching): Promise<number> {
-  const { context, store, database, presenter, interrupts, buildId } = watching;
-  const first = await createBuildReader(store, buildId).read();
+  const { context, builds, presenter, interrupts, buildId } = watching;
+  const { view: first } = await builds.see(buildId);
   printStart(context, presenter, first);
   let alone = 0;
   const until = async (): Promise<boolean> => {
-    alone = (await isServed(database, first.build.projectId)) ? 0 : alone + 1;
+    alone = (await builds.isDriven(first)) ? 0 : alone + 1;
     return interrupts.count > 0 || alone >= maxLooksAlone;
   };
-  const view = await follow({ store, buildId, from: "first", presenter, until });
+  const view = await follow({ watch: await builds.watch(buildId, "first"), whole: true, presenter, until });
   presenter.close();
-  if (isOver(view)) return printEnd(watching, view);
+  if (isOver(view)) return printEnd(context, await builds.see(buildId));
   const { command } = context.hints;
   if (interrupts.count === 0) {
     throw new WavesmithError("conflict", `no process drives build ${buildId}: it was interrupted`, {
@@ -80,10 +77,7 @@ function printStart({ out, json }: Context, presenter: Presenter, view: BuildVie
 }
 
 /** The process that drives the build delivers it; this one only prints. */
-async function printEnd({ context, config }: Watching, view: BuildView): Promise<number> {
-  const { out, hints, json } = context;
-  const repository = await authorityPath(config, view.build.projectId);
-  const planFile = waitingPlanFile(config, view);
+function printEnd({ out, hints, json }: Context, { view, repository, planFile }: SeenBuild): number {
   if (json) out.json(buildFinished(view, repository, planFile));
   else {
     for (const { tone, text } of summary(view, { repository, planFile, hints, now: new Date() })) {

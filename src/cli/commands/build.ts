@@ -7,17 +7,20 @@ import { buildIdForEvent } from "../../domain/events/event-ids.ts";
 import { makeEvent } from "../../domain/events/events.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { type NetworkPolicy, networkOf } from "../../domain/sandbox/network.ts";
-import { type Context, maxProjectLength } from "../context.ts";
-import { type Session, withSession } from "../data/session.ts";
+import { type Steered, withSteered } from "../builds/open.ts";
+import { readPlanForServer, sendablePlan } from "../builds/sendable-plan.ts";
+import { type Context, maxProjectLength, type Server } from "../context.ts";
+import type { Session } from "../data/session.ts";
 import { driveToEnd, isInteractive } from "../driving/drive.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import { driverForTrial, lackingDriver, rawPlan, readPlan, traitsOf, unsafeDriver } from "../parts.ts";
 import { budgetFrom, promptFrom, sourceFrom } from "../request/brief.ts";
+import { requestOnServer } from "../request/on-server.ts";
 import { filesOfPlan, findOwnSource, type OwnSource, type SourceOptions } from "../request/own-source.ts";
 import { printPlanFaults } from "../request/plan-faults.ts";
 import { requester } from "../request/requester.ts";
-import { sourceNews } from "../request/source-news.ts";
+import { type SourceNews, sourceNews } from "../request/source-news.ts";
 import { briefText } from "../view/plan-lines.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 import { announceBuild } from "./detach.ts";
@@ -42,7 +45,9 @@ export interface BriefOptions extends BuildOptions {
 
 /** `build PLAN`: runs a build to its end in this process. */
 export async function build(context: Context, file: string, options: BuildOptions): Promise<number> {
-  const { plan, faults, refused, warnings } = await readPlan(file, context.environment);
+  const isSent = (await context.server()) !== null;
+  const read = isSent ? readPlanForServer(file) : readPlan(file, context.environment);
+  const { plan, faults, refused, warnings } = await read;
   for (const warning of warnings) context.warn(warning);
   const all = [...faults, ...refused];
   if (plan === null || all.length > 0) {
@@ -61,7 +66,9 @@ export async function build(context: Context, file: string, options: BuildOption
     plan: { ...plan, source: requestedSource(plan.source, requestOf(own, options)) },
     from: `plan ${file}`,
     project: projectName(context, plan, options),
-    request: { plan: value, planFolder: dirname(resolve(file)), ...requestOf(own, options) },
+    request: isSent
+      ? { plan: await sendablePlan(file) }
+      : { plan: value, planFolder: dirname(resolve(file)), ...requestOf(own, options) },
     own,
     options,
   });
@@ -74,31 +81,31 @@ export async function build(context: Context, file: string, options: BuildOption
 export async function buildBrief(context: Context, text: string, options: BriefOptions): Promise<number> {
   const { agentsOfBrief, planOfBrief } = await import("../../coordinator/build/request/build-request.ts");
   const prompt = options.plannerPrompt === undefined ? null : await promptFrom(options.plannerPrompt);
-  const agents = agentsOfBrief(await context.config(), prompt);
+  const isSent = (await context.server()) !== null;
+  const config = await context.config();
+  // Without a choice of ours, the server's own agent plans and builds.
+  const agents = isSent && config.briefAgent === null && prompt === null ? null : agentsOfBrief(config, prompt);
   const isEmpty = options.source === undefined || options.source === "empty";
   const source = isEmpty ? undefined : sourceFrom(options.source);
   const budget = options.budget === undefined ? undefined : budgetFrom(options.budget);
-  const plan = planOfBrief({ text, project: context.options.project, source, agents, budget });
+  const plan = planOfBrief({ text, project: context.options.project, source, agents: agents ?? serversAgents, budget });
   const isNamed = source !== undefined || options.demo === true || options.source === "empty";
   const own = await findOwnSource(context, { plan, isNamed, planFiles: new Set(), options });
-  const said = {
-    brief: text,
-    agents,
-    yes: options.yes === true,
-    ...(source === undefined ? {} : { source }),
-    ...(budget === undefined ? {} : { budget }),
-    ...requestOf(own, options),
-  };
+  const said = { brief: text, yes: options.yes === true, ...(budget === undefined ? {} : { budget }) };
+  const here = { ...said, agents, ...(source === undefined ? {} : { source }), ...requestOf(own, options) };
   return start({
     context,
     plan: { ...plan, source: requestedSource(plan.source, requestOf(own, options)) },
     from: `brief ${briefText(text)}`,
     project: projectName(context, plan, options),
-    request: said,
+    request: isSent ? { ...said, ...(agents === null ? {} : { agents }) } : here,
     own,
     options,
   });
 }
+
+/** Completes the plan of a brief here, where only its name and source are read. */
+const serversAgents = { default: { runtime: "command", command: "true" } };
 
 /** What the request says about the source. */
 const requestOf = ({ repository }: OwnSource, { updateSource }: SourceOptions) => ({
@@ -128,7 +135,7 @@ interface Asked {
   readonly from: string;
   readonly project: string;
   /** The data of its event. */
-  readonly request: Record<string, unknown>;
+  readonly request: { readonly plan?: object } & Readonly<Record<string, unknown>>;
   readonly own: OwnSource;
   readonly options: BuildOptions;
 }
@@ -146,16 +153,48 @@ async function run(given: Run): Promise<number> {
     if (count > 1) process.exit(exit.cancelled);
     presenter.lines([{ tone: "warn", text: "stopping before anything was started (Ctrl-C again quits at once)" }]);
   });
-  // Trying the driver and opening the app both take a moment and are independent.
-  const trial = usableDriver(given);
-  trial.catch(() => undefined); // Awaited below.
-  return withSession(context, presenter, async (session) => {
-    const driver = await trial;
+  const server = await context.server();
+  const way = server === null ? requestHere(given) : requestThere(given, server);
+  const work = async (steered: Steered): Promise<number> => {
+    await way.ready;
     if (interrupts.count > 0) return exit.cancelled;
     requested = true;
-    return request(given, session, driver);
-  });
+    return watchBuild(given, steered, await way.request(steered.session));
+  };
+  return withSteered(context, presenter, work, { mayBeNew: true });
 }
+
+/** A build that was requested. */
+interface Requested {
+  readonly buildId: string;
+  readonly projectId: string;
+  readonly driver: string;
+  readonly news: SourceNews | null;
+}
+
+/** How a build is requested. */
+interface RequestWay {
+  /** Resolves when nothing on this machine is in the way. */
+  readonly ready: Promise<unknown>;
+  /** Stores the build, which then starts. */
+  request(session: Session | null): Promise<Requested>;
+}
+
+function requestHere(given: Run): RequestWay {
+  // Trying the driver and opening the app both take a moment and are independent.
+  const ready = usableDriver(given);
+  ready.catch(() => undefined); // Awaited later.
+  return { ready, request: async (session) => requestInDirectory(given, session!, await ready) };
+}
+
+const requestThere = ({ context, presenter, project, plan, request }: Run, server: Server): RequestWay => ({
+  ready: Promise.resolve(),
+  async request() {
+    presenter.phase("sending the plan and its source to the server");
+    const asked = { project, plan, request, requestedBy: requester() };
+    return { ...(await requestOnServer(context, server, asked)), news: null };
+  },
+});
 
 /**
  * Returns the driver to build with, after trying it. Fails with `environment`, naming each problem
@@ -177,8 +216,8 @@ async function usableDriver({ context, presenter, options }: Run): Promise<strin
   return unsafeDriver;
 }
 
-async function request(given: Run, session: Session, driver: string): Promise<number> {
-  const { context, presenter, interrupts, from, plan, project, options } = given;
+async function requestInDirectory(given: Run, session: Session, driver: string): Promise<Requested> {
+  const { context, plan, project } = given;
   const { projectIdFor } = await import("../../coordinator/build/request/project.ts");
   const { refuseWithoutModels } = await import("../../coordinator/plan/plan-models.ts");
   refuseWithoutModels(session.app.ports.models, plan);
@@ -196,6 +235,13 @@ async function request(given: Run, session: Session, driver: string): Promise<nu
   await session.drive(projectId);
   await session.app.send(request);
   await untilStored(session, buildId);
+  return { buildId, projectId, driver, news };
+}
+
+/** Announces a requested build and follows it to its end. */
+async function watchBuild(given: Run, steered: Steered, requested: Requested): Promise<number> {
+  const { context, presenter, interrupts, from, plan, project, options } = given;
+  const { buildId, projectId, driver, news } = requested;
   const { repository: source } = given.own;
   const started = { type: "build.started", buildId, project, projectId, ...(source === null ? {} : { source }) };
   if (options.inBackground === true) announceBuild(buildId);
@@ -208,7 +254,7 @@ async function request(given: Run, session: Session, driver: string): Promise<nu
   if (context.json && news?.tone === "warn") context.warn(news.text);
   presenter.phase(news === null ? "reading the source and opening the sandbox" : "opening the sandbox");
   const noWait = !options.wait;
-  return driveToEnd({ context, session, presenter, interrupts, buildId, from: "first", noWait });
+  return driveToEnd({ context, ...steered, presenter, interrupts, buildId, from: "first", noWait });
 }
 
 /**

@@ -1,21 +1,18 @@
 import type { BuildView } from "../../coordinator/build/read-build.ts";
-import type { ProjectId } from "../../domain/ids.ts";
-import { isServed } from "../../store/serving.ts";
+import { chooseBuild } from "../builds/choose-build.ts";
+import { withSteered } from "../builds/open.ts";
+import type { SteeredBuilds } from "../builds/port.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest, requireBuilds } from "../data/find-build.ts";
-import { type Session, withSession } from "../data/session.ts";
 import { printEnd } from "../driving/drive.ts";
 import { follow } from "../driving/follow.ts";
 import { exit } from "../output/exit-codes.ts";
-import { openStore } from "../parts.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 /** `cancel BUILD`: cancels a build wherever it runs and returns when its work is kept. */
 export async function cancel(context: Context, name: string | undefined): Promise<number> {
-  await requireBuilds(context);
   const presenter = createPresenter(context);
   try {
-    return await withSession(context, presenter, (session) => end(context, session, presenter, name));
+    return await withSteered(context, presenter, ({ builds }) => end(context, builds, presenter, name));
   } finally {
     presenter.close();
   }
@@ -23,44 +20,35 @@ export async function cancel(context: Context, name: string | undefined): Promis
 
 async function end(
   context: Context,
-  session: Session,
+  builds: SteeredBuilds,
   presenter: Presenter,
   name: string | undefined,
 ): Promise<number> {
-  const { store, ports } = session.app;
-  const buildId = await findBuildOrLatest(store, context, name);
-  const { requestCancel } = await import("../../coordinator/build/stop/cancel-build.ts");
-  const asked = await requestCancel(ports, buildId, "cancelled with `wavesmith cancel`");
-  const { projectId, status } = await store.builds.get({ id: buildId });
+  const buildId = await chooseBuild(builds, context, name);
+  const asked = await builds.cancel(buildId, "cancelled with `wavesmith cancel`");
+  const { view: before } = await builds.see(buildId);
+  const { status } = before.build;
   if (!asked) {
     if (context.json) context.out.json({ buildId, status });
     else context.out.line(`build ${buildId} is ${status} already`);
     return exit.ok;
   }
   if (status === "cancelling") presenter.phase("stopping the agents and keeping their work");
-  const view = await untilCancelled(session, presenter, { buildId, projectId });
+  const view = await untilCancelled(builds, presenter, before);
   presenter.close();
   if (context.json) context.out.json({ buildId, status: view.build.status });
-  else await printEnd({ context, config: session.config, view });
+  else await printEnd(context, await builds.see(buildId));
   return view.build.status === "cancelled" ? exit.ok : exit.failed;
 }
 
 /** The process that drives the build cancels it; if there is none (any more), this process does. */
-async function untilCancelled(
-  session: Session,
-  presenter: Presenter,
-  { buildId, projectId }: { buildId: string; projectId: ProjectId },
-): Promise<BuildView> {
-  const { database, close } = await openStore(session.config, "cancel");
-  try {
-    if (!(await isServed(database, projectId))) await session.drive(projectId);
-    const until = async (): Promise<boolean> => {
-      if (!(await isServed(database, projectId))) await session.drive(projectId);
-      return false;
-    };
-    const quiet = { event: () => undefined, view: () => undefined, warn: presenter.warn };
-    return await follow({ store: session.app.store, buildId, from: "first", presenter: quiet, until });
-  } finally {
-    await close();
-  }
+async function untilCancelled(builds: SteeredBuilds, presenter: Presenter, before: BuildView): Promise<BuildView> {
+  const { id } = before.build;
+  const until = async (): Promise<boolean> => {
+    if (!(await builds.isDriven(before))) await builds.drive(before.build);
+    return false;
+  };
+  await until();
+  const quiet = { event: () => undefined, view: () => undefined, warn: presenter.warn };
+  return follow({ watch: await builds.watch(id, "now"), whole: true, presenter: quiet, until });
 }

@@ -1,9 +1,9 @@
-import { createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { isServed } from "../../store/serving.ts";
+import { endedBuildStatuses } from "../../domain/status.ts";
+import { chooseBuild } from "../builds/choose-build.ts";
+import { withDecision } from "../builds/open.ts";
+import type { SteeredBuilds } from "../builds/port.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest } from "../data/find-build.ts";
-import { withSteering } from "../data/steering.ts";
 import { exit } from "../output/exit-codes.ts";
 import { shortSha } from "../output/format.ts";
 import { requester } from "../request/requester.ts";
@@ -18,15 +18,14 @@ export async function approve(
   { resume: goesOn, wait }: { resume: boolean; wait: boolean },
 ): Promise<number> {
   let approved = "";
-  const code = await withSteering(context, async ({ app, database }) => {
-    const buildId = await findBuildOrLatest(app.store, context, name);
+  const code = await withDecision(context, async (builds) => {
+    const buildId = await chooseBuild(builds, context, name);
     approved = buildId;
-    const { approveWave } = await import("../../coordinator/wave/decide-wave.ts");
-    const pushed = await approveWave(app.ports, buildId, { by: requester() });
+    const pushed = await builds.approve(buildId, { by: requester() });
     if (pushed !== null && !context.json) {
       context.out.line(`your commits up to ${shortSha(pushed)} are part of it: they go through the gates first`);
     }
-    return goesOn ? exit.ok : printDecision(context, { app, database, buildId }, "approved");
+    return goesOn ? exit.ok : printDecision(context, builds, { buildId, decision: "approved" });
   });
   if (!goesOn) return code;
   const { resume } = await import("./resume.ts");
@@ -40,31 +39,28 @@ export function reject(context: Context, name: string | undefined, reason: strin
       remedy: context.hints.command(`reject ${name ?? "BUILD"} --reason "what has to be different"`),
     });
   }
-  return withSteering(context, async ({ app, database }) => {
-    const buildId = await findBuildOrLatest(app.store, context, name);
-    const { rejectWave } = await import("../../coordinator/wave/decide-wave.ts");
-    await rejectWave(app.ports, buildId, { by: requester(), reason });
-    return printDecision(context, { app, database, buildId }, "rejected");
+  return withDecision(context, async (builds) => {
+    const buildId = await chooseBuild(builds, context, name);
+    await builds.reject(buildId, { by: requester(), reason });
+    return printDecision(context, builds, { buildId, decision: "rejected" });
   });
 }
 
-interface Decided {
-  readonly app: Parameters<Parameters<typeof withSteering>[1]>[0]["app"];
-  readonly database: Parameters<typeof isServed>[0];
-  readonly buildId: string;
-}
-
-async function printDecision(context: Context, { app, database, buildId }: Decided, decision: string): Promise<number> {
-  const { projectId, status } = await app.store.builds.get({ id: buildId });
+async function printDecision(
+  context: Context,
+  builds: SteeredBuilds,
+  { buildId, decision }: { readonly buildId: string; readonly decision: "approved" | "rejected" },
+): Promise<number> {
+  const { view } = await builds.see(buildId);
+  const { status } = view.build;
   if (context.json) {
     context.out.json({ buildId, decision, status });
     return exit.ok;
   }
   context.out.line(`build ${buildId}: ${decision}`);
-  const view = await createBuildReader(app.store, buildId).read();
-  if (["completed", "failed", "cancelled"].includes(status)) {
+  if (endedBuildStatuses.includes(status)) {
     for (const { tone, text } of nextLines(view, context.hints)) context.out.line(context.out.paint(tone, text));
-  } else if (!(await isServed(database, projectId))) {
+  } else if (!(await builds.isDriven(view))) {
     context.out.line(`next: ${context.hints.command(`resume ${buildId}`)}`);
   }
   return exit.ok;

@@ -1,11 +1,10 @@
-import { diffSpan, maxDiffBytes } from "../../api/diff-span.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { chooseBuild } from "../builds/choose-build.ts";
+import { withBuilds } from "../builds/open.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest } from "../data/find-build.ts";
-import { withStore } from "../data/reading.ts";
 import { exit } from "../output/exit-codes.ts";
 import { count, harmless, table } from "../output/format.ts";
-import { type ChangedFile, createWorkspaceFor } from "../parts.ts";
+import type { ChangedFile } from "../parts.ts";
 
 export interface DiffOptions {
   readonly task?: string;
@@ -21,20 +20,14 @@ export function showDiff(context: Context, name: string | undefined, options: Di
       remedy: "drop one of them",
     });
   }
-  return withStore(context, "diff", {
-    read: async ({ config, store }) => {
-      const buildId = await findBuildOrLatest(store, context, name);
-      const span = await diffSpan(store, buildId, { task: options.task, wave: waveNumber(options.wave) });
-      const workspace = await createWorkspaceFor(config);
-      const { projectId } = span;
-      if (context.json)
-        context.out.json({ ...span, files: await workspace.changedFiles(projectId, span.from, span.to) });
-      else if (options.stat === true)
-        for (const line of statLines(await workspace.changedFiles(projectId, span.from, span.to)))
-          context.out.line(line);
-      else context.out.raw(await workspace.diff(projectId, span.from, span.to, { maxBytes: maxDiffBytes }));
-      return exit.ok;
-    },
+  return withBuilds(context, "diff", async (builds) => {
+    const of = { task: options.task, wave: waveNumber(options.wave) };
+    const buildId = await chooseBuild(builds, context, name);
+    if (context.json) context.out.json(await builds.changes(buildId, of));
+    else if (options.stat === true)
+      for (const line of statLines((await builds.changes(buildId, of)).files)) context.out.line(line);
+    else context.out.raw(await builds.diff(buildId, of));
+    return exit.ok;
   });
 }
 

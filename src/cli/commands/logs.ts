@@ -1,15 +1,17 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type LogSource, logSources } from "../../api/log-sources.ts";
+import type { LogSource } from "../../api/log-sources.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { tasksOfBuild } from "../../store/queries/tasks.ts";
+import { endedBuildStatuses } from "../../domain/status.ts";
+import { chooseBuild } from "../builds/choose-build.ts";
+import { createLineSplitter, createLogCursor, type JobChunk } from "../builds/log-reader.ts";
+import { withBuilds } from "../builds/open.ts";
+import type { Builds } from "../builds/port.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest } from "../data/find-build.ts";
-import { createLineSplitter, createLogCursor } from "../data/log-reader.ts";
-import { withStore } from "../data/reading.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import { harmless } from "../output/format.ts";
-import { agentLines, type LogChunkRow, type Store } from "../parts.ts";
+import { agentLines } from "../parts.ts";
 
 export interface LogsOptions {
   readonly task?: string;
@@ -20,50 +22,48 @@ const pollMs = 250;
 
 /** `logs BUILD`: prints the output of agents and gates, line by line, by time. */
 export function logs(context: Context, name: string | undefined, options: LogsOptions): Promise<number> {
-  return withStore(context, "logs", {
-    read: async ({ store }) => {
-      const buildId = await findBuildOrLatest(store, context, name);
-      await refuseUnknownTask(store, buildId, options.task);
-      const stop = watchInterrupts(process);
-      context.out.onClosed(() => stop.raise());
-      try {
-        await print({ context, store, buildId, options, stopped: () => stop.count > 0 });
-      } finally {
-        stop.dispose();
-      }
-      return exit.ok;
-    },
+  return withBuilds(context, "logs", async (builds) => {
+    const buildId = await chooseBuild(builds, context, name);
+    const { view } = await builds.see(buildId);
+    refuseUnknownTask(view, options.task);
+    const stop = watchInterrupts(process);
+    context.out.onClosed(() => stop.raise());
+    try {
+      await print({ context, builds, buildId, options, stopped: () => stop.count > 0 });
+    } finally {
+      stop.dispose();
+    }
+    return exit.ok;
   });
 }
 
-async function refuseUnknownTask(store: Store, buildId: string, task: string | undefined): Promise<void> {
-  if (task === undefined || (await store.tasks.find({ buildId, key: task })) !== null) return;
-  const keys = (await tasksOfBuild(store, buildId)).map(({ key }) => key);
-  throw new WavesmithError("not-found", `build ${buildId} has no task ${task}`, {
+function refuseUnknownTask({ build, tasks }: BuildView, task: string | undefined): void {
+  const keys = tasks.map(({ key }) => key);
+  if (task === undefined || keys.includes(task)) return;
+  throw new WavesmithError("not-found", `build ${build.id} has no task ${task}`, {
     remedy: `its tasks are ${keys.slice(0, 30).join(", ")}`,
   });
 }
 
 interface Printing {
   readonly context: Context;
-  readonly store: Store;
+  readonly builds: Builds;
   readonly buildId: string;
   readonly options: LogsOptions;
   readonly stopped: () => boolean;
 }
 
-async function print({ context, store, buildId, options, stopped }: Printing): Promise<void> {
-  const cursor = createLogCursor(store);
+async function print({ context, builds, buildId, options, stopped }: Printing): Promise<void> {
+  const cursor = createLogCursor(builds, buildId);
   const write = createWriter(context, await agentLines());
   for (;;) {
     // Read the status before the output, so that nothing is missed when the build ends in between.
-    const { status } = await store.builds.get({ id: buildId });
-    const over = ["completed", "failed", "cancelled"].includes(status);
-    const all = await logSources(store, buildId);
-    const sources = options.task === undefined ? all : all.filter((source) => source.taskKey === options.task);
-    for (const chunk of await cursor.next(sources.map((source) => source.jobKey))) write.chunk(sources, chunk);
+    const over = endedBuildStatuses.includes(await builds.status(buildId));
+    const all = await builds.jobs(buildId);
+    const jobs = options.task === undefined ? all : all.filter((job) => job.taskKey === options.task);
+    for (const chunk of await cursor.next(jobs)) write.chunk(jobs, chunk);
     if (over || options.follow !== true || stopped()) {
-      write.rest(sources);
+      write.rest(jobs);
       return;
     }
     await delay(pollMs);
@@ -77,7 +77,7 @@ function createWriter({ out, json }: Context, readable: (line: string) => string
       out.line(`${out.paint("accent", `${label}│`)} ${harmless(part)}`);
   };
   return {
-    chunk(sources: readonly LogSource[], { jobKey, at, text }: LogChunkRow): void {
+    chunk(sources: readonly LogSource[], { jobKey, at, text }: JobChunk): void {
       const source = sources.find((candidate) => candidate.jobKey === jobKey)!;
       if (json) {
         out.json({ type: "log", at: at.toISOString(), source: source.label, task: source.taskKey, text });

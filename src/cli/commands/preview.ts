@@ -3,12 +3,15 @@ import { type BuildView, createBuildReader } from "../../coordinator/build/read-
 import { WavesmithError } from "../../domain/errors.ts";
 import { sandboxBuildStatuses } from "../../domain/status.ts";
 import { isAllServed, isServed } from "../../store/serving.ts";
+import { chooseBuild } from "../builds/choose-build.ts";
+import { withSteered } from "../builds/open.ts";
 import type { Context } from "../context.ts";
 import { findBuildOrLatest, requireBuilds } from "../data/find-build.ts";
 import { type Session, withSession } from "../data/session.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import { openStore, requireDriver } from "../parts.ts";
+import { tellServed } from "../preview/served-preview.ts";
 import { type ShownPreview, showPreview } from "../preview/show-preview.ts";
 import { tellPreview } from "../preview/tell-preview.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
@@ -37,6 +40,7 @@ export async function preview(
   context.out.onClosed(() => interrupts.raise(readerGone));
   const signal = signalOf(interrupts);
   try {
+    if ((await context.server()) !== null) return await showServed(context, { presenter, name, signal });
     return await withSession(context, presenter, async (session) => {
       const buildId = await findBuildOrLatest(session.app.store, context, name);
       return show({ context, session, presenter, buildId, noWait: !wait, signal });
@@ -45,6 +49,19 @@ export async function preview(
     presenter.close();
     interrupts.dispose();
   }
+}
+
+interface ServedShowing {
+  readonly presenter: Presenter;
+  readonly name: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+function showServed(context: Context, { presenter, name, signal }: ServedShowing): Promise<number> {
+  return withSteered(context, presenter, async ({ builds }) => {
+    const buildId = await chooseBuild(builds, context, name);
+    return tellServed({ context, builds, buildId }, { signal, patienceMs });
+  });
 }
 
 /** Aborts at the first Ctrl-C; the second one skips the cleanup. */

@@ -1,16 +1,17 @@
 import { metadataField } from "../../api/build-result.ts";
 import { phaseOf } from "../../api/waiting.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
-import { createBuildReader, createEventCursor } from "../../coordinator/build/read-build.ts";
 import type { PlanEdit } from "../../coordinator/plan/edited-tasks.ts";
+import { chooseBuild } from "../builds/choose-build.ts";
+import { type Steered, withSteered } from "../builds/open.ts";
+import type { SeenBuild } from "../builds/port.ts";
+import { readPlanForServer } from "../builds/sendable-plan.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest, requireBuilds } from "../data/find-build.ts";
-import { type Session, withSession } from "../data/session.ts";
 import { driveToEnd, isInteractive, printEnd } from "../driving/drive.ts";
 import { isOver } from "../driving/follow.ts";
 import { readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit, exitCodeOf } from "../output/exit-codes.ts";
-import { readPlan, requireDriver, requireGit } from "../parts.ts";
+import { readPlan, requireGit } from "../parts.ts";
 import { printPlanFaults } from "../request/plan-faults.ts";
 import { requester } from "../request/requester.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
@@ -30,24 +31,19 @@ export async function resume(
 ): Promise<number> {
   const { plan: file, wait } = options;
   if (file === undefined) {
-    return goOn(context, name, { wait, doing: "continuing" }, async ({ app }, view) => {
-      if (view.build.status !== "waiting") return !isOver(view);
-      const { resumeWaiting } = await import("../../coordinator/build/resume-build.ts");
-      return resumeWaiting(app.ports, view.build.id);
-    });
+    return goOn(context, name, { wait, doing: "continuing" }, async ({ builds }, { build, ...view }) =>
+      build.status === "waiting" ? builds.resume(build.id) : !isOver({ build, ...view }),
+    );
   }
-  const { plan, faults, refused } = await readPlan(file, context.environment);
+  const isSent = (await context.server()) !== null;
+  const { plan, faults, refused } = await (isSent ? readPlanForServer(file) : readPlan(file, context.environment));
   const all = [...faults, ...refused];
   if (plan === null || all.length > 0) {
     printPlanFaults(context, file, all);
     return exit.usage;
   }
-  return goOn(context, name, { wait, doing: "continuing with the edited plan" }, async ({ app }, { build }) => {
-    const { editPlan } = await import("../../coordinator/plan/edit-plan.ts");
-    const { refuseWithoutModels } = await import("../../coordinator/plan/plan-models.ts");
-    refuseWithoutModels(app.ports.models, plan);
-    const edit = await editPlan(app.ports, build.id, plan, requester());
-    printEdit(context, edit);
+  return goOn(context, name, { wait, doing: "continuing with the edited plan" }, async ({ builds }, { build }) => {
+    printEdit(context, await builds.editPlan(build.id, file, requester()));
     return true;
   });
 }
@@ -69,27 +65,26 @@ export async function goOn(
   context: Context,
   name: string | undefined,
   options: ResumeOptions & { readonly doing: string },
-  prepare: (session: Session, view: BuildView) => Promise<boolean>,
+  prepare: (steered: Steered, view: BuildView) => Promise<boolean>,
 ): Promise<number> {
-  await requireGit(await context.config());
-  await requireBuilds(context);
+  if ((await context.server()) === null) await requireGit(await context.config());
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
   context.out.onClosed(() => interrupts.raise(readerGone));
   try {
-    return await withSession(context, presenter, async (session) => {
-      const { store } = session.app;
-      const buildId = await findBuildOrLatest(store, context, name);
-      const view = await createBuildReader(store, buildId).read();
-      const from = await createEventCursor(store, buildId, "now");
-      const goes = await prepare(session, view);
+    return await withSteered(context, presenter, async (steered) => {
+      const { builds } = steered;
+      const buildId = await chooseBuild(builds, context, name);
+      const { view } = await builds.see(buildId);
+      const from = await builds.watch(buildId, "now");
+      const goes = await prepare(steered, view);
       printStart(context, presenter, view, goes && view.build.status !== "cancelling" ? options.doing : phaseOf(view));
-      if (!goes) return reprintSummary(context, presenter, session, view);
-      await requireDriver(session.config, view.build.sandboxDriver);
-      // From now on, the build's agents ask the person who resumed it.
-      await store.builds.update({ id: buildId }, { interactive: isInteractive(context) });
-      await session.drive(view.build.projectId);
-      return driveToEnd({ context, session, presenter, interrupts, buildId, from, noWait: !options.wait });
+      if (!goes) {
+        from.close();
+        return reprintSummary(context, presenter, await builds.see(buildId));
+      }
+      await builds.drive(view.build, { interactive: isInteractive(context) });
+      return driveToEnd({ context, ...steered, presenter, interrupts, buildId, from, noWait: !options.wait });
     });
   } finally {
     presenter.close();
@@ -104,14 +99,9 @@ function printStart(context: Context, presenter: Presenter, view: BuildView, doi
   else presenter.lines([{ tone: "plain", text: `build ${id}  project ${view.project}  ${doing}` }]);
 }
 
-async function reprintSummary(
-  context: Context,
-  presenter: Presenter,
-  session: Session,
-  view: BuildView,
-): Promise<number> {
+async function reprintSummary(context: Context, presenter: Presenter, seen: SeenBuild): Promise<number> {
   presenter.close();
-  const finished = await printEnd({ context, config: session.config, view });
+  const finished = await printEnd(context, seen);
   if (context.json) context.out.json(finished);
-  return exitCodeOf(view.build.status);
+  return exitCodeOf(seen.view.build.status);
 }

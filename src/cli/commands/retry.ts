@@ -1,6 +1,5 @@
 import type { OtherAgent } from "../../coordinator/plan/other-agent.ts";
 import type { Context } from "../context.ts";
-import { requireDriver } from "../parts.ts";
 import { goOn, type ResumeOptions } from "./resume.ts";
 
 /**
@@ -12,10 +11,10 @@ export function retry(
   name: string | undefined,
   options: ResumeOptions & OtherAgent & { readonly unchanged: boolean },
 ): Promise<number> {
-  return goOn(context, name, { ...options, doing: "retrying" }, async ({ app, config }, { build }) => {
-    await requireDriver(config, build.sandboxDriver);
-    const { retryBuild } = await import("../../coordinator/build/retry-build.ts");
-    await retryBuild(app.ports, build.id, options);
+  return goOn(context, name, { ...options, doing: "retrying" }, async ({ builds }, { build }) => {
+    const { model, agent, unchanged } = options;
+    await builds.requireDriver(build.sandboxDriver);
+    await builds.retry(build.id, { model, agent, unchanged });
     return true;
   });
 }

@@ -1,7 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { chooseBuild } from "../builds/choose-build.ts";
+import { withDecision } from "../builds/open.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest } from "../data/find-build.ts";
-import { withSteering } from "../data/steering.ts";
 import { exit } from "../output/exit-codes.ts";
 import { count } from "../output/format.ts";
 
@@ -28,11 +28,10 @@ export function rollback(context: Context, name: string | undefined, options: Ro
       remedy: hints.command(`rollback ${name ?? "BUILD"} --wave 1`),
     });
   }
-  return withSteering(context, async ({ app }) => {
-    const buildId = await findBuildOrLatest(app.store, context, name);
-    const { rollbackBuild } = await import("../../coordinator/build/rollback-build.ts");
-    await rollbackBuild(app.ports, buildId, Number(wave));
-    const { headSha } = await app.store.builds.get({ id: buildId });
+  return withDecision(context, async (builds) => {
+    const buildId = await chooseBuild(builds, context, name);
+    await builds.rollback(buildId, Number(wave));
+    const { headSha } = (await builds.see(buildId)).view.build;
     if (context.json) {
       context.out.json({ buildId, wave: Number(wave), head: headSha, status: "waiting" });
       return exit.ok;
@@ -47,12 +46,12 @@ export function rollback(context: Context, name: string | undefined, options: Ro
 }
 
 function undoLast(context: Context, name: string | undefined): Promise<number> {
-  return withSteering(context, async ({ app }) => {
-    const buildId = await findBuildOrLatest(app.store, context, name);
-    const { undoRollback } = await import("../../coordinator/build/undo-rollback.ts");
-    await undoRollback(app.ports, buildId);
-    const { headSha, status } = await app.store.builds.get({ id: buildId });
-    const passed = await app.store.waves.pick({ buildId, status: "passed" }, ["number"]);
+  return withDecision(context, async (builds) => {
+    const buildId = await chooseBuild(builds, context, name);
+    await builds.undoRollback(buildId);
+    const { build, waves } = (await builds.see(buildId)).view;
+    const { headSha, status } = build;
+    const passed = waves.filter((wave) => wave.status === "passed");
     if (context.json) {
       context.out.json({ buildId, undone: true, head: headSha, status });
       return exit.ok;

@@ -1,10 +1,10 @@
 import type { MessageWay } from "../../coordinator/attempt/messages.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { chooseNamedBuild } from "../builds/choose-build.ts";
+import { withDecision } from "../builds/open.ts";
 import type { Context } from "../context.ts";
-import { findBuildByName } from "../data/find-build.ts";
-import { withSteering } from "../data/steering.ts";
 import { exit } from "../output/exit-codes.ts";
-import type { App } from "../parts.ts";
 import { requester } from "../request/requester.ts";
 
 export interface TellOptions {
@@ -20,12 +20,11 @@ export function tell(context: Context, name: string, words: readonly string[], o
       remedy: context.hints.command(`tell ${name} --task TASK "use the library that is there"`),
     });
   }
-  return withSteering(context, async ({ app }) => {
-    const buildId = await findBuildByName(app.store, context, name);
-    const task = options.task ?? (await onlyRunningTask(app, buildId));
-    const { tellTask } = await import("../../coordinator/attempt/messages.ts");
-    const { message, way } = await tellTask(app.ports, buildId, task, { text, by: requester(), urgent: options.now });
-    if (context.json) context.out.json({ buildId, task, message: message.id, way });
+  return withDecision(context, async (builds) => {
+    const buildId = await chooseNamedBuild(builds, context, name);
+    const task = options.task ?? onlyRunningTask((await builds.see(buildId)).view);
+    const { id, way } = await builds.tell(buildId, task, { text, by: requester(), urgent: options.now });
+    if (context.json) context.out.json({ buildId, task, message: id, way });
     else context.out.line(`${task}: ${ways[way]}`);
     return exit.ok;
   });
@@ -36,11 +35,11 @@ const ways: Readonly<Record<MessageWay, string>> = {
   "next-attempt": "kept: the next attempt reads it, because no agent that can be told works on it now",
 };
 
-async function onlyRunningTask({ store }: App, buildId: string): Promise<string> {
-  const running = await store.tasks.pick({ buildId, status: "running" }, ["key"], { by: "position" });
+function onlyRunningTask({ build, tasks }: BuildView): string {
+  const running = tasks.filter(({ status }) => status === "running");
   const [only, ...others] = running;
   if (only !== undefined && others.length === 0) return only.key;
   const keys = running.map(({ key }) => key).join(", ");
   const message = only === undefined ? "no task is running: name one" : `several tasks are running: ${keys}`;
-  throw new WavesmithError("usage", message, { remedy: `name the task: wavesmith tell ${buildId} --task TASK "…"` });
+  throw new WavesmithError("usage", message, { remedy: `name the task: wavesmith tell ${build.id} --task TASK "…"` });
 }

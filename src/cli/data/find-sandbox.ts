@@ -1,13 +1,14 @@
 import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { shellWord } from "../../domain/shell-word.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { type App, isUsed, openApp, type SandboxRow } from "../parts.ts";
 
 const present = ["wanted", "running", "stopped", "lost"] as const;
 
 /** Opens the app for a command that drives no build. */
 export async function withApp<T>(context: Context, work: (app: App) => Promise<T>): Promise<T> {
+  await refuseServer(context);
   const app = await openApp(await context.config(), context.warn);
   try {
     return await work(app);
@@ -30,6 +31,7 @@ export async function withSandbox(
   work: (app: App, sandbox: SandboxRow) => Promise<number>,
   which: WhichSandbox = {},
 ): Promise<number> {
+  await refuseServer(context);
   const config = await context.config();
   const none = (): WavesmithError =>
     new WavesmithError("not-found", `there is no sandbox of ${name} in ${config.dataDir}`, {

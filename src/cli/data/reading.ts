@@ -1,4 +1,4 @@
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { type Config, type Database, isUsed, openStore, type Store } from "../parts.ts";
 import { requireBuilds } from "./find-build.ts";
 
@@ -17,6 +17,7 @@ export async function withStore(
   purpose: string,
   options: { read: (reading: Reading) => Promise<number>; unused?: (config: Config) => number },
 ): Promise<number> {
+  await refuseServer(context);
   const config = await context.config();
   if (options.unused !== undefined && !isUsed(config)) return options.unused(config);
   await requireBuilds(context);

@@ -3,7 +3,7 @@ import { isDiskFull } from "../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { isAllServed, markServed, type Serving } from "../../store/serving.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { type App, type Config, type Database, isUsed, openApp, openStore, type Store } from "../parts.ts";
 import { recordCommand } from "../request/record-command.ts";
 import type { Presenter } from "../view/presenter.ts";
@@ -39,6 +39,7 @@ export async function withSession<T>(
   presenter: Presenter,
   work: (session: Session) => Promise<T>,
 ): Promise<T> {
+  await refuseServer(context);
   const session = await openSession(context, presenter);
   let result: T;
   try {

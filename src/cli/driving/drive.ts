@@ -1,14 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type BuildFinished, buildFinished } from "../../api/build-result.ts";
-import type { BuildView, EventCursor } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import type { Steered } from "../builds/open.ts";
+import type { BuildWatch, SeenBuild } from "../builds/port.ts";
 import type { Context } from "../context.ts";
-import type { Session } from "../data/session.ts";
 import { type Interrupts, readerGone } from "../interrupts.ts";
 import { type AnswerKeys, createAnswerKeys } from "../keys/answer-keys.ts";
 import { exit, exitCodeOf } from "../output/exit-codes.ts";
-import { authorityPath, type Config } from "../parts.ts";
+import { tellServed } from "../preview/served-preview.ts";
 import { showPreview } from "../preview/show-preview.ts";
 import { tellPreview } from "../preview/tell-preview.ts";
 import { requester } from "../request/requester.ts";
@@ -18,16 +19,14 @@ import { deliverAtEnd } from "./delivery.ts";
 import { follow } from "./follow.ts";
 import { nextDecision } from "./next-decision.ts";
 import { tellWaiting, untilItsTurn } from "./turn.ts";
-import { waitingPlanFile } from "./waiting-plan.ts";
 
-export interface DriveOptions {
+export interface DriveOptions extends Steered {
   readonly context: Context;
-  readonly session: Session;
   readonly presenter: Presenter;
   readonly interrupts: Interrupts;
   readonly buildId: string;
-  /** Where to start reporting: from the beginning, or after this cursor. */
-  readonly from: "first" | EventCursor;
+  /** Where to start reporting: from the beginning, or with what this watch sees next. */
+  readonly from: "first" | BuildWatch;
   /** Exits when the build ends, even if it has a preview. */
   readonly noWait: boolean;
 }
@@ -37,7 +36,7 @@ export interface DriveOptions {
  * person at the terminal can decide about a build that waits or failed, and it goes on.
  */
 export async function driveToEnd(options: DriveOptions): Promise<number> {
-  const { context, session, interrupts } = options;
+  const { context, builds, interrupts, buildId } = options;
   let current = options;
   let end: { code: number; interrupts: number } | null = null;
   let giveUp: (error: unknown) => void = () => undefined;
@@ -61,7 +60,7 @@ export async function driveToEnd(options: DriveOptions): Promise<number> {
     const view = await Promise.race([interrupted, shown(current)]).finally(() => current.presenter.close());
     const code = exitCodeOf(view.build.status);
     end = { code, interrupts: 0 };
-    const finished = await printEnd({ context, config: session.config, view });
+    const finished = await printEnd(context, await builds.see(buildId));
     await showApplication(options, view, interrupts.count > 0);
     const asks = isInteractive(context) && !options.noWait && interrupts.count === 0;
     const next = asks ? await nextDecision(options, view) : null;
@@ -77,7 +76,7 @@ export async function driveToEnd(options: DriveOptions): Promise<number> {
 }
 
 async function shown(options: DriveOptions): Promise<BuildView> {
-  const { session, presenter, buildId, from } = options;
+  const { builds, presenter, buildId, from } = options;
   const keys = answerKeys(options);
   const watched: Presenter = {
     ...presenter,
@@ -87,7 +86,8 @@ async function shown(options: DriveOptions): Promise<BuildView> {
     },
   };
   try {
-    return await follow({ store: session.app.store, buildId, from, presenter: watched });
+    const watch = from === "first" ? await builds.watch(buildId, "first") : from;
+    return await follow({ watch, whole: from === "first", presenter: watched });
   } finally {
     keys?.close();
   }
@@ -96,15 +96,13 @@ async function shown(options: DriveOptions): Promise<BuildView> {
 /** Whether a person sees the agents' questions and can answer them by key. */
 export const isInteractive = ({ out, json }: Context): boolean => out.live && !json && process.stdin.isTTY === true;
 
-function answerKeys({ context, session, presenter, interrupts, buildId }: DriveOptions): AnswerKeys | null {
+function answerKeys({ context, builds, presenter, interrupts, buildId }: DriveOptions): AnswerKeys | null {
   if (!isInteractive(context)) return null;
-  const { ports, store } = session.app;
   // A closed terminal is reported by its signal.
   process.stdin.on("error", () => undefined);
   return createAnswerKeys(process.stdin, {
     async answer(number, answer) {
-      const { answerQuestion } = await import("../../coordinator/attempt/questions.ts");
-      await answerQuestion(ports, await store.builds.get({ id: buildId }), { number, answer, by: requester() });
+      await builds.answer(buildId, { number, answer, by: requester() });
     },
     typing: (line) => presenter.typing(line),
     interrupted: () => interrupts.raise(),
@@ -118,7 +116,7 @@ const cancelMs = 4_000;
 async function untilFull({ session, buildId }: DriveOptions): Promise<never> {
   for (;;) {
     await delay(cancelMs, undefined, { ref: false });
-    const trouble = session.app.diskTrouble();
+    const trouble = session?.app.diskTrouble() ?? null;
     if (trouble === null) continue;
     throw new WavesmithError("environment", `${trouble}: the build is interrupted and its agents are stopped`, {
       remedy: `free some space, then continue it: wavesmith resume ${buildId}`,
@@ -127,21 +125,13 @@ async function untilFull({ session, buildId }: DriveOptions): Promise<never> {
   }
 }
 
-export interface Ended {
-  readonly context: Context;
-  readonly config: Config;
-  readonly view: BuildView;
-}
-
 /**
  * Delivers what was built from a person's repository, unless that was done before, and prints the
  * summary of a finished build. Returns the fields about it for the last line of `--json`.
  */
-export async function printEnd({ context, config, view }: Ended): Promise<BuildFinished> {
+export async function printEnd(context: Context, { view, repository, planFile }: SeenBuild): Promise<BuildFinished> {
   const { out, hints, json } = context;
-  const repository = await authorityPath(config, view.build.projectId);
   const end = await deliverAtEnd({ context, view, authority: repository });
-  const planFile = waitingPlanFile(config, view);
   if (!json) {
     const delivered = end?.lines ?? null;
     for (const { tone, text } of summary(view, { repository, planFile, hints, now: new Date(), delivered })) {
@@ -154,15 +144,11 @@ export async function printEnd({ context, config, view }: Ended): Promise<BuildF
   return { ...finished, delivery: { root, branch, commit } };
 }
 
-async function cancel({ session, presenter, interrupts, buildId }: DriveOptions): Promise<void> {
+async function cancel({ builds, session, presenter, interrupts, buildId }: DriveOptions): Promise<void> {
   const text = "cancelling: stopping the agents and keeping their work… (Ctrl-C again quits at once)";
   presenter.lines([{ tone: "warn", text }]);
-  const { requestCancel } = await import("../../coordinator/build/stop/cancel-build.ts");
-  const { app } = session;
-  // The request may not have become a build yet.
-  while ((await app.store.builds.find({ id: buildId })) === null) await delay(50);
-  await requestCancel(app.ports, buildId, `cancelled with ${interrupts.cause}`);
-  await app.reconcile();
+  await builds.cancel(buildId, `cancelled with ${interrupts.cause}`);
+  await session?.app.reconcile();
 }
 
 function leave({ context, presenter, buildId }: DriveOptions): never {
@@ -174,13 +160,18 @@ function leave({ context, presenter, buildId }: DriveOptions): never {
 
 /** Shows a completed build's preview, on a terminal until Ctrl-C. */
 async function showApplication(options: DriveOptions, view: BuildView, interrupted: boolean): Promise<void> {
-  const { context, session, interrupts, buildId, noWait } = options;
+  const { context, builds, session, interrupts, buildId, noWait } = options;
   if (view.build.status !== "completed" || view.build.plan.preview === null) return;
   const stopping = new AbortController();
   interrupts.on(() => stopping.abort());
   if (interrupted) stopping.abort();
+  const patience = { signal: stopping.signal, patienceMs: 20_000 };
+  if (session === null) {
+    if (!context.json) await tellServed({ context, builds, buildId }, patience);
+    return;
+  }
   const { signal } = stopping;
-  const shown = await showPreview(session.app, view, { signal, patienceMs: 20_000 });
+  const shown = await showPreview(session.app, view, patience);
   try {
     await tellPreview({ context, store: session.app.store, buildId, noWait, signal }, shown);
   } finally {

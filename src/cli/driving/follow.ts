@@ -1,56 +1,47 @@
 import { setTimeout as delay } from "node:timers/promises";
-import {
-  type BuildView,
-  createBuildReader,
-  createEventCursor,
-  type EventCursor,
-  liveAttempts,
-} from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
-import type { Store } from "../parts.ts";
+import { endedBuildStatuses } from "../../domain/status.ts";
+import type { BuildWatch } from "../builds/port.ts";
 import type { Presenter } from "../view/presenter.ts";
 
 const pollMs = 120;
 const fullReadMs = 1_000;
 
 export interface FollowOptions {
-  readonly store: Store;
-  readonly buildId: string;
-  /** Where to start reporting: from the beginning, or after this cursor. */
-  readonly from: "first" | EventCursor;
+  readonly watch: BuildWatch;
+  /** Whether to report all of the build, or only what happens from now on. */
+  readonly whole: boolean;
   readonly presenter: Pick<Presenter, "event" | "view" | "warn">;
   /** Called about once a second; return true to stop following. */
   readonly until?: () => Promise<boolean>;
 }
 
-export const isOver = (view: BuildView): boolean =>
-  ["completed", "failed", "cancelled", "waiting"].includes(view.build.status);
+export const isOver = ({ build }: BuildView): boolean =>
+  build.status === "waiting" || endedBuildStatuses.includes(build.status);
 
 /** Shows a build until it ends or waits for a person, and returns it as it is then. */
-export async function follow(options: FollowOptions): Promise<BuildView> {
-  const { store, buildId, presenter } = options;
-  const reader = createBuildReader(store, buildId);
-  const whole = options.from === "first";
-  const cursor = options.from === "first" ? await createEventCursor(store, buildId, "first") : options.from;
-  let view: BuildView | null = whole ? null : await reader.read();
+export async function follow({ watch, whole, presenter, until }: FollowOptions): Promise<BuildView> {
+  let view: BuildView | null = whole ? null : await watch.read();
   if (view !== null) presenter.view(view, view);
-  let sign = "";
   let readAt = 0;
   const step = async (): Promise<boolean> => {
-    const events = await cursor.next();
-    const live = await liveAttempts(store, buildId);
+    const { events, isChanged } = await watch.next();
     const due = Date.now() - readAt >= fullReadMs;
-    if (events.length === 0 && live === sign && !due && view !== null) return false;
+    if (events.length === 0 && !isChanged && !due && view !== null) return false;
     const before = view;
-    view = await reader.read();
-    sign = live;
+    view = await watch.read();
     readAt = Date.now();
     for (const event of events) presenter.event(event);
     presenter.view(before, view);
-    if (isOver(view)) for (const event of await cursor.next()) presenter.event(event);
-    return isOver(view) || (due && options.until !== undefined && (await options.until()));
+    if (isOver(view)) for (const event of (await watch.next()).events) presenter.event(event);
+    return isOver(view) || (due && until !== undefined && (await until()));
   };
-  await repeat(step);
+  try {
+    await repeat(step);
+  } finally {
+    watch.close();
+  }
   return view!;
 }
 

@@ -1,17 +1,11 @@
-import {
-  type BuildView,
-  createBuildReader,
-  createEventCursor,
-  type EventCursor,
-} from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { itemAt } from "../../domain/known.ts";
+import type { BuildWatch, SteeredBuilds } from "../builds/port.ts";
 import type { Context } from "../context.ts";
-import type { Session } from "../data/session.ts";
 import type { Interrupts } from "../interrupts.ts";
 import { askDecision, type KeyedDecision, openDecisions } from "../keys/decision-keys.ts";
 import { describeError } from "../output/errors.ts";
-import type { App, Store } from "../parts.ts";
 import { aborted } from "../preview/show-preview.ts";
 import { requester } from "../request/requester.ts";
 import { createScreen } from "../view/screen.ts";
@@ -19,7 +13,7 @@ import { segment } from "../view/segments.ts";
 
 interface Stopped {
   readonly context: Context;
-  readonly session: Session;
+  readonly builds: SteeredBuilds;
   readonly interrupts: Interrupts;
   readonly buildId: string;
 }
@@ -29,17 +23,20 @@ interface Stopped {
  * Returns where to follow the build from, also when another command decided meanwhile; null when
  * the person leaves it, or nothing is to be decided.
  */
-export async function nextDecision(options: Stopped, stopped: BuildView): Promise<EventCursor | null> {
-  const { context, session, buildId } = options;
-  const { store, ports } = session.app;
-  for (let view = stopped; openDecisions(view).length > 0; view = await createBuildReader(store, buildId).read()) {
-    const from = await createEventCursor(store, buildId, "now");
-    const answer = await ask(options, view);
-    if (answer === "left") return null;
+export async function nextDecision(options: Stopped, stopped: BuildView): Promise<BuildWatch | null> {
+  const { context, builds, buildId } = options;
+  for (let view = stopped; openDecisions(view).length > 0; view = (await builds.see(buildId)).view) {
+    const watch = await builds.watch(buildId, "now");
+    const answer = await ask(options, watch, view);
+    if (answer === "left") {
+      watch.close();
+      return null;
+    }
     try {
-      if (answer !== "moved") await carryOut(ports, view, answer);
-      return from;
+      if (answer !== "moved") await carryOut(builds, view, answer);
+      return watch;
     } catch (error) {
+      watch.close();
       if (!(error instanceof WavesmithError)) throw error;
       context.out.note(describeError(error, { verbose: false, hints: context.hints }));
     }
@@ -48,14 +45,15 @@ export async function nextDecision(options: Stopped, stopped: BuildView): Promis
 }
 
 async function ask(
-  { context, session, interrupts }: Stopped,
+  { context, interrupts }: Stopped,
+  watch: BuildWatch,
   view: BuildView,
 ): Promise<KeyedDecision | "left" | "moved"> {
   const { out } = context;
   const stop = new AbortController();
   interrupts.on(() => stop.abort());
   const screen = createScreen(out);
-  const moved = untilMoved(session.app.store, view, stop.signal).finally(() => stop.abort());
+  const moved = untilMoved(watch, view, stop.signal).finally(() => stop.abort());
   moved.catch(() => undefined); // Awaited below.
   const decision = await askDecision(process.stdin, openDecisions(view), {
     say: (text) => screen.log([out.paint("strong", text)]),
@@ -72,23 +70,19 @@ async function ask(
 const lookMs = 1_000;
 
 /** Resolves when another command has decided, or at the signal. */
-async function untilMoved(store: Store, { build }: BuildView, signal: AbortSignal): Promise<void> {
+async function untilMoved(watch: BuildWatch, { build }: BuildView, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    const { status, epoch, headSha } = await store.builds.get({ id: build.id });
+    const { status, epoch, headSha } = (await watch.read()).build;
     if (status !== build.status || epoch !== build.epoch || headSha !== build.headSha) return;
     await aborted(signal, lookMs);
   }
 }
 
 /** Decides about the head that was shown, not about a later one. */
-async function carryOut(ports: App["ports"], { build, waves }: BuildView, decision: KeyedDecision): Promise<void> {
-  if (decision.is === "retry") {
-    const { retryBuild } = await import("../../coordinator/build/retry-build.ts");
-    return retryBuild(ports, build.id);
-  }
-  const { approveWave, rejectWave } = await import("../../coordinator/wave/decide-wave.ts");
+async function carryOut(builds: SteeredBuilds, { build, waves }: BuildView, decision: KeyedDecision): Promise<void> {
+  if (decision.is === "retry") return builds.retry(build.id, {});
   const { number, headSha } = itemAt(waves, -1);
   const about = { by: requester(), about: { waveNumber: number, sha: headSha } };
-  if (decision.is === "reject") await rejectWave(ports, build.id, { ...about, reason: decision.reason });
-  else await approveWave(ports, build.id, about);
+  if (decision.is === "reject") await builds.reject(build.id, { ...about, reason: decision.reason });
+  else await builds.approve(build.id, about);
 }

@@ -1,3 +1,4 @@
+import { eventJson, type StoredEvent } from "../../api/event-json.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { Context } from "../context.ts";
 import type { Line } from "./line.ts";
@@ -8,18 +9,12 @@ import { questionNews } from "./question-lines.ts";
 import { createScreen } from "./screen.ts";
 import { segment } from "./segments.ts";
 
-interface EventRow {
-  readonly name: string;
-  readonly createdAt: Date;
-  readonly data: Record<string, unknown>;
-}
-
 /** Shows a running command as JSON lines, plain lines or a live view. */
 export interface Presenter {
   /** Shows what the command is doing before there is a build to show. */
   phase(text: string): void;
   lines(lines: readonly Line[]): void;
-  event(event: EventRow): void;
+  event(event: StoredEvent): void;
   /** `label` prefixes every line if another command's build is shown. */
   view(before: BuildView | null, after: BuildView, label?: string): void;
   /** Shows what is typed in answer to the open question. */
@@ -39,7 +34,7 @@ function jsonPresenter({ out, warn }: Context): Presenter {
   return {
     phase: nothing,
     lines: nothing,
-    event: ({ name, createdAt, data }) => out.json({ type: name, at: createdAt.toISOString(), ...data }),
+    event: (event) => out.json(eventJson(event)),
     view: nothing,
     typing: nothing,
     warn,

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { ReadableStream } from "node:stream/web";
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Caller, Scope } from "../../domain/access.ts";
@@ -36,8 +37,8 @@ export interface ApiReply {
   readonly body: unknown;
 }
 
-/** How a request's body is read: as JSON by its schema, or as text for a plan. */
-type BodyOf = { readonly schema: z.ZodType } | { readonly plan: true };
+/** How a request's body is read: as JSON by its schema, as text for a plan, or as a stream of bytes. */
+type BodyOf = { readonly schema: z.ZodType } | { readonly plan: true } | { readonly upload: string };
 
 /** A route of the API, from which its checks and its documentation are made. */
 export interface Endpoint {
@@ -106,6 +107,13 @@ export const planEndpoint = <Params extends z.ZodObject = None>(
   place: string,
   spec: Omit<Spec<Params, None, z.ZodType<PlanBody>>, "body" | "query">,
 ): Endpoint => ({ ...endpoint<Params, None, z.ZodType<PlanBody>>(place, spec), body: { plan: true } });
+
+/** Defines a route whose body is a stream of bytes of this media type, without the usual limit. */
+export const uploadEndpoint = <Params extends z.ZodObject = None>(
+  place: string,
+  upload: string,
+  spec: Omit<Spec<Params, None, z.ZodType<ReadableStream | null>>, "body" | "query">,
+): Endpoint => ({ ...endpoint<Params, None, z.ZodType<ReadableStream | null>>(place, spec), body: { upload } });
 
 export const idParams = z.strictObject({ id: z.string().min(1).max(100) });
 

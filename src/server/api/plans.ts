@@ -8,6 +8,7 @@ import { editPlan } from "../../coordinator/plan/edit-plan.ts";
 import { refuseWithoutModels } from "../../coordinator/plan/plan-models.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { problemWith } from "../problem.ts";
+import { storeUpload, uploadedSource } from "../uploads.ts";
 import { buildReply, getBuild, showBuild } from "./builds.ts";
 import { checked } from "./checked.ts";
 import {
@@ -18,6 +19,7 @@ import {
   type PlanBody,
   planEndpoint,
   sendSoon,
+  uploadEndpoint,
 } from "./endpoint.ts";
 import { findProject } from "./projects.ts";
 
@@ -65,6 +67,16 @@ export function planEndpoints(api: ApiContext): Endpoint[] {
       reply: editReply,
       handle: (call) => edit(api, call),
     }),
+    uploadEndpoint("post /projects/{id}/sources", "application/x-git-bundle", {
+      summary: "Upload a source: a git bundle of the branch main; a build of the project names it as {upload: ID}",
+      params: idParams,
+      reply: z.looseObject({ id: z.string() }),
+      status: 201,
+      async handle({ params, body }) {
+        const { id: projectId } = await findProject(api.app, params.id);
+        return { body: { id: await storeUpload(api.app, projectId, body) } };
+      },
+    }),
     planEndpoint("post /projects/{id}/builds", {
       summary: "Start a build of a plan (JSON or YAML), or of {plan, brief, metadata, requestedBy}",
       params: idParams,
@@ -97,20 +109,35 @@ async function start({ app }: ApiContext, { params, body, header }: StartCall) {
   const faults = said.plan === undefined ? [] : faultsOf(said.plan, body, app.ports.environment);
   if (faults.length > 0) return faulty(faults);
   const plan = typeof said.plan === "string" ? planValue(said.plan, "yaml") : said.plan;
-  const data = { ...said, ...(plan === undefined ? {} : { plan }), project: project.name, projectId: project.id };
+  const asked = uploadSchema.safeParse(said.source).data;
+  const { source: _, ...rest } = said;
+  const data = {
+    ...(asked === undefined ? said : rest),
+    ...(plan === undefined ? {} : { plan }),
+    project: project.name,
+    projectId: project.id,
+  };
+  const source = asked === undefined ? {} : sourceIn(data, uploadedSource(app, project.id, asked.upload));
   refuseForEvents(data, app.ports);
   const { tenant } = app.tenant;
   const key = header("idempotency-key");
   if (key !== undefined && (key.length > 200 || key.trim() === ""))
     throw new WavesmithError("usage", "an Idempotency-Key has 1 to 200 characters");
   const own = key === undefined ? randomUUID() : createHash("sha256").update(`${project.id} ${key}`).digest("hex");
-  const event = { id: `project/build.requested:api-${own}:0`, data: { ...data, tenant } };
+  const event = { id: `project/build.requested:api-${own}:0`, data: { ...data, ...source, tenant } };
   const { buildId, repeated } = await requestBuild(app.ports, event, app.config.sandboxDriver);
   sendSoon(app);
   const view = await createBuildReader(app.ports.store, buildId).read();
   const headers = { location: `/api/v1/builds/${buildId}`, ...(repeated ? { "idempotent-replayed": "true" } : {}) };
   return { headers, body: showBuild(app, view) };
 }
+
+/** A source that was uploaded before. */
+const uploadSchema = z.strictObject({ upload: z.string().max(100) });
+
+/** The field of a request that has an uploaded source: of its plan, or of the request in words. */
+const sourceIn = ({ plan }: { readonly plan?: unknown }, source: { git: string; ref: string }) =>
+  plan === undefined ? { source } : { plan: { ...(plan as object), source } };
 
 const isRequest = (value: unknown): boolean =>
   typeof value === "object" && value !== null && requestKeys.some((key) => Object.hasOwn(value, key));

@@ -55,6 +55,11 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...notificationEndpoints(api),
 ];
 
+const limited = bodyLimit({
+  maxSize: maxBodyBytes,
+  onError: () => problem(413, "too-large", `the body is larger than ${maxBodyBytes} bytes`),
+});
+
 /** Creates the routes under `/api/v1`, `/openapi.json` and `/docs`. */
 export function createApiRoutes(api: ApiContext): OpenAPIHono {
   const routes = new OpenAPIHono();
@@ -62,17 +67,11 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
   const endpoints = endpointsOf(api);
   const endpointsFor = createEndpointsFor(api);
   routes.use(`${base}/*`, authenticate(callers, cookie.name));
-  routes.use(
-    `${base}/*`,
-    bodyLimit({
-      maxSize: maxBodyBytes,
-      onError: () => problem(413, "too-large", `the body is larger than ${maxBodyBytes} bytes`),
-    }),
-  );
   routes.openAPIRegistry.registerComponent("securitySchemes", "key", { type: "http", scheme: "bearer" });
   for (const [index, one] of endpoints.entries()) {
     register(routes, one);
     const path = `${base}${one.path.replace(/\{(\w+)\}/g, ":$1")}`;
+    if (one.body === null || !("upload" in one.body)) routes.on(one.method.toUpperCase(), path, limited);
     routes.on(one.method.toUpperCase(), path, async (context) => {
       const caller = context.get("caller");
       if (caller === null) return refusal(one, null, context) ?? answer(context, one, stopping);
@@ -170,6 +169,7 @@ async function answer(context: Context, one: Endpoint, stopping: AbortSignal): P
 
 async function bodyOf(context: Context, { body }: Endpoint, stopping: AbortSignal): Promise<unknown> {
   if (body === null) return undefined;
+  if ("upload" in body) return context.req.raw.body;
   const text = await inTime(context.req.text(), stopping);
   if ("plan" in body) return { text, format: formatOf(text, context.req.header("content-type") ?? "") };
   return checked(body.schema, text === "" ? {} : parseJson(text), "the body");
@@ -195,7 +195,14 @@ async function inTime(text: Promise<string>, stopping: AbortSignal): Promise<str
 function register(routes: OpenAPIHono, one: Endpoint): void {
   const { method, path, summary, needs, params, query, body, reply, status, media } = one;
   const planText = { "application/yaml": { schema: { type: "string" as const } }, "application/json": { schema: {} } };
-  const content = body === null ? null : "plan" in body ? planText : { "application/json": { schema: body.schema } };
+  const content =
+    body === null
+      ? null
+      : "upload" in body
+        ? { [body.upload]: { schema: { type: "string" as const, format: "binary" } } }
+        : "plan" in body
+          ? planText
+          : { "application/json": { schema: body.schema } };
   const wrong = {
     description: "What is wrong, and what to do",
     content: { "application/problem+json": { schema: problemReply } },

@@ -1,0 +1,33 @@
+import { viewFromJson } from "../../api/view-json.ts";
+import { type Client, createClient, dataOf } from "../../client/client.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { Server } from "../context.ts";
+import { inOurWords } from "./server-errors.ts";
+
+/** A build as `GET /builds/{id}/view` answers. */
+export interface SentBuild {
+  readonly view: BuildView;
+  readonly repository: string;
+  readonly planFile: string | null;
+  readonly buildAhead: string | null;
+  readonly lastEvent: number | null;
+}
+
+/** What is asked of a server, with failures in the words of commands. */
+export interface Asking {
+  readonly client: Client;
+  sent(buildId: string): Promise<SentBuild>;
+}
+
+/** Opens a server for commands. It connects with the first request. */
+export function askServer({ url, key }: Server): Asking {
+  const client = createClient({ baseUrl: url, ...(key === null ? {} : { key }) });
+  return {
+    client,
+    async sent(id) {
+      const answer = client.api.GET("/api/v1/builds/{id}/view", { params: { path: { id } } });
+      const { view, ...rest } = await inOurWords(dataOf(answer));
+      return { ...rest, view: viewFromJson(view) };
+    },
+  };
+}
