@@ -36,7 +36,7 @@ export interface Context {
   readonly out: Output;
   readonly hints: Hints;
   readonly json: boolean;
-  /** From `--server` or WAVESMITH_SERVER; null for the data directory. */
+  /** From `--server`, or WAVESMITH_SERVER without `--data`; null for the data directory. */
   server(): Promise<Server | null>;
   /** The settings, with global options overriding the environment. */
   config(): Promise<Config>;
@@ -73,7 +73,8 @@ export function createContext(options: GlobalOptions, environment: Environment, 
     hints,
     json: options.json === true,
     async server() {
-      const url = options.server ?? environment.WAVESMITH_SERVER ?? "";
+      const set = options.data === undefined ? environment.WAVESMITH_SERVER : undefined;
+      const url = options.server ?? set ?? "";
       if (url === "") return null;
       const origin = originOf(url);
       const own = environment.WAVESMITH_KEY ?? (await keyOfOwnServer(await config(), origin));
