@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { buildFinished } from "../../src/api/build-result.ts";
 import { statusJson } from "../../src/api/build-status.ts";
-import { isWell } from "../../src/cli/commands/doctor.ts";
 import { createLineSplitter } from "../../src/cli/builds/log-reader.ts";
+import { isWell } from "../../src/cli/commands/doctor.ts";
 import { watchInterrupts } from "../../src/cli/interrupts.ts";
 import { runCommandLine } from "../../src/cli/main.ts";
 import { describeError } from "../../src/cli/output/errors.ts";
@@ -335,7 +335,7 @@ describe("a build as JSON", () => {
     expect(texts(back)).toContain("  db (database): rolled back with its wave");
     const asked = view({ build: { status: "waiting" }, waves: [wave({ status: "waiting" })] });
     expect(texts(asked)).toContain("  wave 1 is waiting for approval");
-    expect(texts(asked).at(-1)).toContain("next: wavesmith approve bld_1, or wavesmith reject bld_1");
+    expect(texts(asked).at(-1)).toContain("next: wavesmith approve bld_1 --resume, or wavesmith reject bld_1");
   });
 
   it("names the key as what to set before a retry when an agent could not sign in", () => {
