@@ -19,7 +19,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _wavesmith; printf '%s\\n' "\${COMPRE
 
 describe("the completion of bash", () => {
   it("knows commands, their subcommands, and their own and the global options", () => {
-    expect(completed("re")).toEqual(["resume", "retry", "reject"]);
+    expect(completed("re")).toEqual(["resume", "retry", "reject", "restore"]);
     expect(completed("sandbox", "s")).toEqual(["start", "stop", "snapshot"]);
     expect(completed("sandbox", "image", "")).toContain("build");
     expect(completed("build", "--br")).toEqual(["--brief"]);
