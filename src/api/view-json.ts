@@ -55,6 +55,7 @@ interface SentView {
   readonly waves: readonly { readonly attempts: readonly Row[]; readonly gates: readonly Row[] }[];
   readonly questions: readonly Row[];
   readonly messages: readonly Row[];
+  readonly comments: readonly Row[];
   readonly spending: readonly [string, unknown][];
 }
 
@@ -72,6 +73,7 @@ export function viewFromJson(json: Record<string, unknown>): BuildView {
     })),
     questions: sent.questions.map(withDates),
     messages: sent.messages.map(withDates),
+    comments: sent.comments.map(withDates),
     spending: new Map(sent.spending),
   } as unknown as BuildView;
 }

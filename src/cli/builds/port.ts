@@ -6,6 +6,7 @@ import type { MessageWay } from "../../coordinator/attempt/messages.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { PlanEdit } from "../../coordinator/plan/edited-tasks.ts";
 import type { OtherAgent } from "../../coordinator/plan/other-agent.ts";
+import type { GivenComment } from "../../coordinator/wave/comments.ts";
 import type { BuildStatus } from "../../domain/status.ts";
 import type { ChangedFile } from "../parts.ts";
 
@@ -107,6 +108,8 @@ export interface SteeredBuilds extends Builds {
   retry(buildId: string, how: OtherAgent & { unchanged?: boolean }): Promise<void>;
   /** Continues a build that waits for no decision; returns false for any other. */
   resume(buildId: string): Promise<boolean>;
+  /** Adds a person's finding for the fixer or for a task's next attempt. */
+  comment(buildId: string, comment: GivenComment): Promise<{ id: number; state: string }>;
   /** Says something to a task's agent. */
   tell(
     buildId: string,

@@ -100,6 +100,11 @@ export function serverBuilds(server: Server, asking: Asking): SteeredBuilds {
         },
       );
     },
+    async comment(id, { text, by, file, line, endLine, taskKey: task }) {
+      const said = Object.entries({ file, line, endLine, task }).filter(([, value]) => value !== null);
+      const body = { text, by, ...Object.fromEntries(said) };
+      return inOurWords(dataOf(api.POST("/api/v1/builds/{id}/findings", { params: params(id), body })));
+    },
     async tell(id, task, { text, by, urgent }) {
       const path = { id, task };
       const answer = api.POST("/api/v1/builds/{id}/tasks/{task}/messages", {

@@ -51,6 +51,10 @@ export function steeredDirectory(session: Session, environment: Readonly<Record<
       const { resumeWaiting } = await import("../../coordinator/build/resume-build.ts");
       return resumeWaiting(ports, buildId);
     },
+    async comment(buildId, comment) {
+      const { addComment } = await import("../../coordinator/wave/comments.ts");
+      return addComment(ports, buildId, comment);
+    },
     async tell(buildId, task, said) {
       const { tellTask } = await import("../../coordinator/attempt/messages.ts");
       const { message, way } = await tellTask(ports, buildId, task, said);

@@ -1,7 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { chooseNamedBuild } from "../builds/choose-build.ts";
+import { withDecision } from "../builds/open.ts";
 import type { Context } from "../context.ts";
-import { findBuildByName } from "../data/find-build.ts";
-import { withSteering } from "../data/steering.ts";
 import { exit } from "../output/exit-codes.ts";
 import { requester } from "../request/requester.ts";
 
@@ -20,12 +20,11 @@ export function comment(
   { file = null, line, task = null }: { [Key in keyof CommentOptions]: CommentOptions[Key] | null },
 ): Promise<number> {
   const [first, last] = linesOf(line ?? null);
-  return withSteering(context, async ({ app }) => {
-    const buildId = await findBuildByName(app.store, context, name);
-    const { addComment } = await import("../../coordinator/wave/comments.ts");
+  return withDecision(context, async (builds) => {
+    const buildId = await chooseNamedBuild(builds, context, name);
     const text = words.join(" ");
     const given = { text, by: requester(), file, line: first, endLine: last, taskKey: task };
-    const { id, state } = await addComment(app.ports, buildId, given);
+    const { id, state } = await builds.comment(buildId, given);
     if (context.json) context.out.json({ buildId, finding: id, state });
     else context.out.line(`comment ${id} is open: ${nextOf(task)}`);
     return exit.ok;
