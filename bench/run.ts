@@ -8,7 +8,9 @@ import { api } from "./api.ts";
 import { docker } from "./docker.ts";
 import { engineFanOut } from "./engine-fan-out.ts";
 import { engineSteps } from "./engine-steps.ts";
+import { idleServer } from "./idle-server.ts";
 import { largeTree } from "./large-tree.ts";
+import { logs } from "./logs.ts";
 import { processorShare } from "./measure.ts";
 import { modelProxy } from "./model-proxy.ts";
 import { plans } from "./plans.ts";
@@ -30,6 +32,8 @@ const benchmarks: readonly Benchmark[] = [
   modelProxy,
   agents,
   api,
+  logs,
+  idleServer,
   docker,
 ];
 
