@@ -241,6 +241,8 @@ export interface InboxItem {
   readonly wave: number | null;
   /** What is asked of a waiting build; null: only to go on. */
   readonly decision: "wave" | "plan" | null;
+  /** The gate that blocks its last wave, with the first thing it found. */
+  readonly failedGate: { readonly id: string; readonly gate: string; readonly finding: string | null } | null;
   readonly since: string;
   readonly reason?: string | null;
   readonly question?: number;

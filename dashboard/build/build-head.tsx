@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useSteering } from "../api/actions.ts";
-import type { Build, BuildGraph } from "../api/types.ts";
+import type { Build, BuildGraph, GraphWave } from "../api/types.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Money, usdText } from "../parts/money.tsx";
@@ -47,14 +47,15 @@ export function BuildHead({ build, graph }: { readonly build: Build; readonly gr
             Open the preview <Icon name="out" size={13} />
           </a>
         )}
-        {build.head !== null && (
-          <CopyButton text={`git fetch ${build.repository} main`} label="Copy the command that fetches it" />
-        )}
+        {build.head !== null && <CopyButton text={`git fetch ${build.repository} main`} label="Copy git fetch" />}
       </div>
       {build.brief !== undefined && <p className="brief soft small">“{build.brief}”</p>}
       {reason !== null && status !== "waiting" && (
         <div className="notice" data-tone={status === "failed" ? "bad" : "idle"}>
           {reason}
+          {status === "failed" && graph !== undefined && (
+            <Blockers buildId={id} wave={graph.waves.findLast(isStarted)} />
+          )}
         </div>
       )}
       {build.waitsForSandbox !== null && (
@@ -70,6 +71,33 @@ export function BuildHead({ build, graph }: { readonly build: Build; readonly gr
       <Progress build={build} />
     </div>
   );
+}
+
+const isStarted = ({ status }: GraphWave): boolean => status !== "planned";
+
+/** The gate that blocks a wave, or the attempts that failed in it. */
+function Blockers({ buildId, wave }: { readonly buildId: string; readonly wave: GraphWave | undefined }) {
+  const last = wave?.work.findLast(({ kind }) => kind === "gate");
+  if (last?.outcome === "failed") {
+    return (
+      <>
+        {": "}
+        <Link to="/builds/$id" params={{ id: buildId }} search={(search) => ({ ...search, gate: last.id })}>
+          see why {last.label} failed
+        </Link>
+      </>
+    );
+  }
+  const failed = wave?.work.filter(({ task, outcome }) => task !== null && outcome !== null && outcome !== "succeeded");
+  return (failed ?? []).slice(0, 5).map(({ id, task, outcome }) => (
+    <span key={id}>
+      {" · "}
+      <Link to="/builds/$id" params={{ id: buildId }} search={(search) => ({ ...search, task: task ?? "" })}>
+        {task}
+      </Link>{" "}
+      {outcome}
+    </span>
+  ));
 }
 
 type Asked = "cancel" | "rollback" | null;

@@ -6,7 +6,7 @@ export function Progress({ build: { tasks } }: { readonly build: Build }) {
   const count = (...statuses: readonly string[]) => present.filter(({ status }) => statuses.includes(status)).length;
   const done = count("completed");
   const failed = count("failed", "cancelled", "skipped");
-  const atWork = count("running", "assigned", "joining");
+  const atWork = count("running", "joining");
   const width = (part: number) => ({ width: `${(100 * part) / Math.max(1, present.length)}%` });
   return (
     <div className="stack" style={{ gap: "0.3rem" }}>

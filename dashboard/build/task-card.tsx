@@ -15,7 +15,8 @@ export function taskCards(graph: BuildGraph, states: readonly TaskState[]): Read
   const stateOf = new Map(states.map((state) => [state.id, state]));
   const workOf = new Map<string, Work>();
   for (const { work } of graph.waves) for (const one of work) if (one.task !== null) workOf.set(one.task, one);
-  const critical = new Set(graph.criticalPath);
+  // A path of one task says nothing.
+  const critical = new Set(graph.criticalPath.length > 1 ? graph.criticalPath : []);
   return new Map(
     graph.tasks.map((task) => [
       task.id,
@@ -27,7 +28,7 @@ export function taskCards(graph: BuildGraph, states: readonly TaskState[]): Read
 /** One task in a graph, a list or a board. */
 export function TaskCard({ task, state, work, isCritical }: TaskCardData) {
   const status = state?.status ?? task.status;
-  const note = noteOf(status, state, work);
+  const note = noteOf(task, state, work);
   return (
     <>
       <span className="row" style={{ gap: "0.45rem" }}>
@@ -53,9 +54,10 @@ export function TaskCard({ task, state, work, isCritical }: TaskCardData) {
   );
 }
 
-function noteOf(status: string, state: TaskState | undefined, work: Work | undefined): string {
+function noteOf(task: GraphTask, state: TaskState | undefined, work: Work | undefined): string {
+  const status = state?.status ?? task.status;
   if (status === "failed") return state?.reason ?? "failed";
   if (work?.endedAt === null && work.lastAction !== null) return work.lastAction;
   if (state?.waitsFor != null) return `waits for ${state.waitsFor}`;
-  return status;
+  return task.title === task.id ? status : task.title;
 }

@@ -19,13 +19,16 @@ import { Took } from "../parts/times.tsx";
 import { useTheme } from "../shell/theme.ts";
 import { GateChips } from "./gate-chips.tsx";
 import { TaskCard, type TaskCardData, taskCards } from "./task-card.tsx";
-import { layWaves } from "./wave-layout.ts";
+import { layWaves, type WaveLayout } from "./wave-layout.ts";
 
 type WaveNode = Node<{ buildId: string; wave: GraphWave }, "wave">;
 type TaskNode = Node<{ card: TaskCardData }, "task">;
 
 /** Above this many, edges are drawn for the selected task alone. */
 const mostEdges = 160;
+/** Smaller than this, a card cannot be read. */
+const leastZoom = 0.55;
+const margin = 24;
 const route = getRouteApi("/builds/$id");
 const nodeTypes = { wave: memo(WaveLane), task: memo(TaskBox) };
 
@@ -54,12 +57,12 @@ export function WaveGraph({ build, graph }: { readonly build: Build; readonly gr
         minZoom={0.15}
         maxZoom={1.4}
         fitView
-        fitViewOptions={{ padding: 0.06, maxZoom: 1, minZoom: 0.55 }}
+        fitViewOptions={{ padding: 0.06, maxZoom: 1, minZoom: leastZoom }}
         proOptions={{ hideAttribution: true }}
         ariaLabelConfig={{ "controls.ariaLabel": "Zoom" }}
         onInit={(instance) => {
           flow.current = instance;
-          showCurrentWave(instance, graph, layout);
+          showCurrentWave(instance, graph, { layout, selected });
         }}
         onNodeClick={(_, node) => {
           if (node.type !== "task") return;
@@ -67,29 +70,33 @@ export function WaveGraph({ build, graph }: { readonly build: Build; readonly gr
         }}
       >
         <Background gap={22} size={1} />
-        <Controls showInteractive={false} />
+        <Controls showInteractive={false} orientation="horizontal" position="bottom-right" />
       </ReactFlow>
     </div>
   );
 }
 
-/** A graph too wide for the screen begins at the wave that is at work. */
+/** A graph too wide for the screen begins at the selected task, or at the wave that is at work. */
 function showCurrentWave(
   instance: ReactFlowInstance<WaveNode | TaskNode>,
   graph: BuildGraph,
-  layout: ReturnType<typeof layWaves>,
+  { layout, selected }: { readonly layout: WaveLayout; readonly selected: string | undefined },
 ): void {
-  const { width } = document.querySelector(".graph")?.getBoundingClientRect() ?? { width: 0 };
-  if (layout.width * 0.55 <= width) return;
-  const current = graph.waves.findLast(({ status }) => status !== "planned")?.number ?? 1;
-  const lane = layout.lanes.get(current);
-  if (lane !== undefined) void instance.setViewport({ x: 24 - Math.max(0, lane.x - 60) * 0.75, y: 24, zoom: 0.75 });
+  const { width = 0 } = document.querySelector(".graph")?.getBoundingClientRect() ?? {};
+  if (layout.width * leastZoom <= width) return;
+  const working = graph.waves.find(({ status, endedAt }) => status !== "planned" && endedAt === null)?.number ?? 1;
+  const wave = graph.tasks.find(({ id }) => id === selected)?.wave ?? working;
+  const lane = layout.lanes.get(wave);
+  const zoom = 0.75;
+  const furthest = Math.max(0, layout.width * zoom - width + 2 * margin);
+  const x = Math.min(furthest, Math.max(0, ((lane?.x ?? 0) - 2 * margin) * zoom));
+  void instance.setViewport({ x: margin - x, y: margin, zoom });
 }
 
 function nodesOf(
   build: Build,
   graph: BuildGraph,
-  layout: ReturnType<typeof layWaves>,
+  layout: WaveLayout,
   selected: string | undefined,
 ): (WaveNode | TaskNode)[] {
   const cards = taskCards(graph, build.tasks);
@@ -160,7 +167,7 @@ function WaveLane({ data: { buildId, wave } }: NodeProps<WaveNode>) {
       <div className="row" style={{ minHeight: "1.4rem" }}>
         <GateChips buildId={buildId} wave={wave} />
         {wave.spent !== null && wave.spent.calls > 0 && (
-          <span className="tiny">
+          <span className="tiny clip">
             <Money spent={wave.spent} />
           </span>
         )}

@@ -14,7 +14,7 @@ export interface WaveLayout {
   readonly height: number;
 }
 
-const card = { width: 208, height: 74 };
+const card = { width: 224, height: 76 };
 const gap = 12;
 const pad = 12;
 const headHeight = 72;

@@ -4,6 +4,7 @@ import { useSteering } from "../api/actions.ts";
 import type { InboxItem } from "../api/types.ts";
 import { RejectDialog } from "../build/reject-dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { plainText } from "../parts/plain-text.ts";
 import { Failure } from "../parts/states.tsx";
 import { Ago, Left } from "../parts/times.tsx";
 import { useKeys } from "../shell/keyboard.ts";
@@ -65,7 +66,7 @@ function headOf({ kind, decision, wave, text }: InboxItem): { readonly word: str
 }
 
 function Item({ item, isChosen }: { readonly item: InboxItem; readonly isChosen: boolean }) {
-  const { buildId, project, since, reason, kind, deadlineAt } = item;
+  const { buildId, project, since, reason, kind, deadlineAt, failedGate } = item;
   const { word, text } = headOf(item);
   const steering = useSteering(buildId);
   return (
@@ -92,6 +93,11 @@ function Item({ item, isChosen }: { readonly item: InboxItem; readonly isChosen:
             </>
           )}
         </div>
+        {kind === "failed" && failedGate !== null && (
+          <Link to="/builds/$id" params={{ id: buildId }} search={{ gate: failedGate.id }} className="small plain why">
+            <strong>{failedGate.gate}:</strong> {plainText(failedGate.finding ?? "failed")}
+          </Link>
+        )}
         {steering.error !== null && <Failure error={steering.error} />}
       </div>
       <Answers item={item} steering={steering} />

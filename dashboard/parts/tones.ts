@@ -21,7 +21,6 @@ const tones: Readonly<Record<string, Tone>> = {
   joining: "run",
   gating: "run",
   starting: "run",
-  assigned: "run",
   finishing: "run",
   requested: "run",
   fixing: "fix",

@@ -162,5 +162,18 @@ function placeOf(view: BuildView) {
   const wave = currentWave(view);
   const isAsked = view.build.status === "waiting" && wave?.status === "waiting";
   const decision = !isAsked ? null : waveOfWaitingPlan(view) === null ? "wave" : "plan";
-  return { project: view.project, phase: phaseOf(view), wave: wave?.number ?? null, decision };
+  return {
+    project: view.project,
+    phase: phaseOf(view),
+    wave: wave?.number ?? null,
+    decision,
+    failedGate: failedGateOf(wave),
+  };
+}
+
+/** The gate that blocks a wave, with the first thing it found; null if none does. */
+function failedGateOf(wave: BuildView["waves"][number] | null) {
+  const run = wave?.gates.at(-1);
+  if (run === undefined || run.verdict !== "failed") return null;
+  return { id: run.id, gate: run.gate, finding: run.findings[0]?.message ?? run.reason };
 }
