@@ -28,7 +28,6 @@ export function RejectDialog({ buildId, what, onClose }: RejectDialogProps) {
           className="field"
           aria-label="Reason"
           placeholder="What is wrong, and what you want instead"
-          autoFocus
           value={reason}
           onChange={({ target }) => setReason(target.value)}
         />

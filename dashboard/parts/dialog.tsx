@@ -15,6 +15,8 @@ export function Dialog({
   useEffect(() => {
     const dialog = element.current;
     dialog?.showModal();
+    // Whoever opened a form wants to fill it in, not to close it.
+    dialog?.querySelector<HTMLElement>("input, textarea, select")?.focus();
     return () => dialog?.close();
   }, []);
   return (

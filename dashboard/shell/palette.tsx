@@ -43,7 +43,6 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
         aria-expanded="true"
         aria-controls="palette"
         aria-activedescendant={shown[index] === undefined ? undefined : `entry-${index}`}
-        autoFocus
         value={text}
         onKeyDown={press}
         onChange={({ target }) => {

@@ -87,6 +87,7 @@ function addBuildCommands(program: Command, command: AddCommand): void {
     .option("--no-wait", "exit when the build ends, without serving its preview")
     .option("--detach", "run the build in the background, even after this terminal is closed")
     .addOption(new Option("--in-background").hideHelp())
+    .option("--web", "show the build in the browser as well")
     .option("--demo", "use a fresh project; fall back to local-unsafe without bubblewrap")
     .option("--brief <text>", "describe what to build; a planner drafts the plan for you to review")
     .option("--include-uncommitted", "in a git repository: start from your uncommitted work, too")
@@ -130,6 +131,7 @@ async function startBuild(context: Context, plan: string | undefined, options: O
   const common = {
     wait: options.wait !== false,
     demo: options.demo === true,
+    web: options.web === true,
     inBackground: options.inBackground === true,
     includeUncommitted: options.includeUncommitted === true,
     ignoreUncommitted: options.ignoreUncommitted === true,

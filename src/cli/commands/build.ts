@@ -10,8 +10,10 @@ import { type NetworkPolicy, networkOf } from "../../domain/sandbox/network.ts";
 import { type Steered, withSteered } from "../builds/open.ts";
 import { readPlanForServer, sendablePlan } from "../builds/sendable-plan.ts";
 import { type Context, maxProjectLength, type Server } from "../context.ts";
+import { findServer } from "../data/server-address.ts";
 import type { Session } from "../data/session.ts";
 import { driveToEnd, isInteractive } from "../driving/drive.ts";
+import { openWebView } from "../driving/web-view.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import { driverForTrial, lackingDriver, rawPlan, readPlan, traitsOf, unsafeDriver } from "../parts.ts";
@@ -28,6 +30,8 @@ import { announceBuild } from "./detach.ts";
 export interface BuildOptions extends SourceOptions {
   readonly wait: boolean;
   readonly demo?: boolean;
+  /** Shows the build in the browser as well. */
+  readonly web?: boolean;
   /** Tells the process that started this one which build it is. */
   readonly inBackground?: boolean;
 }
@@ -249,12 +253,21 @@ async function watchBuild(given: Run, steered: Steered, requested: Requested): P
   else {
     const opening = [...openingLines({ buildId, project, from, plan, driver }), ...given.own.lines];
     presenter.lines(opening.map((text) => ({ tone: "plain", text })));
+    const server = steered.session === null ? null : await findServer((await context.config()).dataDir);
+    if (server !== null && options.web !== true)
+      presenter.lines([{ tone: "plain", text: `watch it: ${server}/builds/${buildId}` }]);
     if (news !== null) presenter.lines([news]);
   }
   if (context.json && news?.tone === "warn") context.warn(news.text);
   presenter.phase(news === null ? "reading the source and opening the sandbox" : "opening the sandbox");
   const noWait = !options.wait;
-  return driveToEnd({ context, ...steered, presenter, interrupts, buildId, from: "first", noWait });
+  const isShown = options.web === true && steered.session !== null;
+  const web = isShown ? await openWebView({ context, session: steered.session, presenter, buildId }) : null;
+  try {
+    return await driveToEnd({ context, ...steered, presenter, interrupts, buildId, from: "first", noWait });
+  } finally {
+    await web?.stop();
+  }
 }
 
 /**

@@ -25,3 +25,17 @@ export async function readAddress(dataDir: string): Promise<string | null> {
   });
   return text === null ? null : text.trim();
 }
+
+const answerMs = 2_000;
+
+/** Returns the recorded address if a server answers there; otherwise null. */
+export async function findServer(dataDir: string): Promise<string | null> {
+  const origin = await readAddress(dataDir);
+  if (origin === null) return null;
+  try {
+    const { ok } = await fetch(`${origin}/healthz`, { signal: AbortSignal.timeout(answerMs) });
+    return ok ? origin : null;
+  } catch {
+    return null; // it was killed
+  }
+}
