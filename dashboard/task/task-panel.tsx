@@ -12,8 +12,9 @@ import { Took } from "../parts/times.tsx";
 import { ActivityView } from "./activity-view.tsx";
 import { TaskChanges } from "./task-changes.tsx";
 import { TaskOrder } from "./task-order.tsx";
+import { TellBox } from "./tell-box.tsx";
 
-const tabs = ["Activity", "Changes", "Told", "Attempts"] as const;
+const tabs = ["Activity", "Changes", "Instructions", "Attempts"] as const;
 type Tab = (typeof tabs)[number];
 
 interface TaskPanelProps {
@@ -92,8 +93,11 @@ function Task({ build, detail, graph }: TaskProps) {
         ) : (
           <ActivityView buildId={build.id} task={detail.id} attempt={attempt} />
         ))}
+      {tab === "Activity" && last !== undefined && last.endedAt === null && (
+        <TellBox buildId={build.id} task={detail.id} />
+      )}
       {tab === "Changes" && <TaskChanges build={build} detail={detail} />}
-      {tab === "Told" && <Told build={build} task={detail.id} />}
+      {tab === "Instructions" && <Told build={build} task={detail.id} />}
       {tab === "Attempts" && (
         <Attempts
           build={build}

@@ -1,0 +1,66 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { api, read } from "../api/request.ts";
+import { Failure } from "../parts/states.tsx";
+import { Ago } from "../parts/times.tsx";
+
+interface Message {
+  readonly id: number;
+  readonly by: string;
+  readonly text: string;
+  readonly createdAt: string;
+}
+
+/** Says something to the agent of a task, and shows what people said before. */
+export function TellBox({ buildId, task }: { readonly buildId: string; readonly task: string }) {
+  const [text, setText] = useState("");
+  const client = useQueryClient();
+  const params = { path: { id: buildId, task } };
+  const queryKey = ["build", buildId, "messages", task];
+  const messages = useQuery({
+    queryKey,
+    queryFn: async ({ signal }) =>
+      (await read<{ items: Message[] }>(api.GET("/api/v1/builds/{id}/tasks/{task}/messages", { params, signal })))
+        .items,
+  });
+  const tell = useMutation({
+    mutationFn: () =>
+      read(
+        api.POST("/api/v1/builds/{id}/tasks/{task}/messages", {
+          params,
+          body: { text: text.trim(), by: "the dashboard" },
+        }),
+      ),
+    onSuccess: () => setText(""),
+    onSettled: () => client.invalidateQueries({ queryKey }),
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    tell.mutate();
+  };
+  return (
+    <form className="tell stack" onSubmit={submit}>
+      {(messages.data ?? []).slice(-3).map(({ id, by, text: said, createdAt }) => (
+        <div key={id} className="small told">
+          <span className="tiny faint">
+            {by}, <Ago time={createdAt} />
+          </span>
+          <div>{said}</div>
+        </div>
+      ))}
+      {tell.error !== null && <Failure error={tell.error} />}
+      <div className="row">
+        <input
+          className="field grow"
+          aria-label={`Tell the agent of ${task}`}
+          placeholder="Tell this agent something"
+          value={text}
+          onChange={({ target }) => setText(target.value)}
+        />
+        <button type="submit" className="button" disabled={text.trim() === "" || tell.isPending}>
+          Tell
+        </button>
+      </div>
+    </form>
+  );
+}
