@@ -99,7 +99,7 @@ describe("a build typed in a person's repository", { timeout: limitMs }, () => {
     expect([refused.code, refused.text]).toEqual([2, expect.stringContaining("2 uncommitted files")]);
     expect(refused.text).toContain("--include-uncommitted");
     const without = await build(plan("a.txt"), "--ignore-uncommitted");
-    expect([without.code, without.text]).toEqual([0, expect.stringContaining("left out: 2 uncommitted files")]);
+    expect([without.code, without.text]).toEqual([0, expect.stringContaining("not read: 2 uncommitted files")]);
     expect(git("show", "wavesmith/shop:README.md")).toBe("one");
     const included = await build(plan("b.txt"), "--include-uncommitted");
     expect([included.code, included.text]).toEqual([0, expect.stringContaining("with your uncommitted work")]);

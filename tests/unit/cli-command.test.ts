@@ -49,7 +49,9 @@ describe("the command line", () => {
     [["builds", "--server", "http://x", "--data", "y"], /--server and --data exclude each other/],
     [["builds", "--sandbox", "moon"], /there is no sandbox driver moon/],
     [["builds", "--engine", "steam"], /steam/],
-    [["answer"], /missing required argument/],
+    [["answer"], /missing required argument 'build'\n.*wavesmith answer --help/],
+    [["plan"], /missing required argument 'plan'\n.*wavesmith plan --help/],
+    [["sandbox", "start"], /missing required argument 'project'\n.*wavesmith sandbox start --help/],
   ])("refuses %j with exit 2 and says why", async (words, why) => {
     const { code, stdout, stderr } = await run(...words);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
@@ -336,6 +338,10 @@ describe("a build as JSON", () => {
     const asked = view({ build: { status: "waiting" }, waves: [wave({ status: "waiting" })] });
     expect(texts(asked)).toContain("  wave 1 is waiting for approval");
     expect(texts(asked).at(-1)).toContain("next: wavesmith approve bld_1 --resume, or wavesmith reject bld_1");
+    const rejected = { status: "blocked", reason: "rejected: no", headSha: "c".repeat(40) } as const;
+    const blocked = wave({ ...rejected, rejectedSha: rejected.headSha });
+    const last = texts(view({ build: { status: "failed" }, waves: [blocked] })).slice(-3);
+    expect(last.join("\n")).toMatch(/next: fix it and push .*\n.*agents\.fixer.*\n.*retry bld_1 --unchanged/);
   });
 
   it("names the key as what to set before a retry when an agent could not sign in", () => {

@@ -20,6 +20,7 @@ const runners = [
   ["node", "node --test of Node 20.20.2", "tap"],
   ["unittest", "unittest of Python 3", "runner"],
   ["pytest", "pytest 9.0.3", "runner"],
+  ["cargo", "cargo test of Rust 1.95", "runner"],
 ] as const;
 
 describe.each(runners)("the output of %s", (runner, _version, source) => {
