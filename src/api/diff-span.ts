@@ -1,5 +1,6 @@
 import { WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
+import { present } from "../domain/known.ts";
 import type { Store } from "../store/port.ts";
 
 /** The two commits between which something changed. */
@@ -27,7 +28,7 @@ export async function diffSpan(
     const attempts = await store.attempts.list({ taskId: row.id }, { by: "number" });
     const kept = attempts.findLast((attempt) => attempt.commitSha !== null);
     if (kept === undefined) throw nothing(`task ${task} has changed nothing yet`);
-    return { projectId, from: kept.baseSha, to: kept.commitSha! };
+    return { projectId, from: kept.baseSha, to: present(kept.commitSha, "kept.commitSha") };
   }
   if (wave !== undefined) {
     const row = await store.waves.find({ buildId, number: wave });

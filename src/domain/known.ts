@@ -14,3 +14,9 @@ export function itemAt<Item>(list: { at(index: number): Item | undefined }, inde
   if (item === undefined) throw new Error(`a list lacks item ${index}`);
   return item;
 }
+
+/** Returns a value that is known to be there; `name` is for the message when it is not. */
+export function present<Value>(value: Value | null | undefined, name: string): Value {
+  if (value === null || value === undefined) throw new Error(`${name} is missing`);
+  return value;
+}

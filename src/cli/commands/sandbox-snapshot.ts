@@ -1,5 +1,6 @@
 import { chooseSnapshot, snapshotJson } from "../../api/sandbox-use.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import type { Context } from "../context.ts";
 import { withApp, withSandbox } from "../data/find-sandbox.ts";
@@ -51,7 +52,7 @@ async function take(
   else {
     const until = row.expiresAt.toISOString().slice(0, 10);
     context.out.line(
-      `${row.id}: ${bytesText(row.sizeBytes!)} in ${duration(Date.now() - startedAt)}, kept until ${until}`,
+      `${row.id}: ${bytesText(present(row.sizeBytes, "row.sizeBytes"))} in ${duration(Date.now() - startedAt)}, kept until ${until}`,
     );
     context.out.line(`  to restore it: ${context.hints.command(`sandbox restore ${shellWord(name)} ${row.id}`)}`);
   }

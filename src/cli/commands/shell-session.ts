@@ -1,6 +1,7 @@
 import { createInterface, type Interface } from "node:readline";
 import type { AgentSession } from "../../coordinator/attempt/agent-session.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { Context } from "../context.ts";
 import { findBuildOrLatest } from "../data/find-build.ts";
 import { stopIdleSandbox } from "../data/session.ts";
@@ -42,7 +43,7 @@ async function failedTask({ store }: App, buildId: string): Promise<string> {
       remedy: `wavesmith shell ${buildId}`,
     });
   }
-  return (await store.tasks.get({ id: failed.taskId! })).key;
+  return (await store.tasks.get({ id: present(failed.taskId, "failed.taskId") })).key;
 }
 
 /** Passes lines between a person and the agent; resolves with the exit code when either leaves. */

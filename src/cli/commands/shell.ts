@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { Context } from "../context.ts";
 import { findBuildOrLatest } from "../data/find-build.ts";
 import { stopIdleSandbox } from "../data/session.ts";
@@ -52,7 +53,7 @@ async function treeOf(app: App, buildId: string, taskKey: string | undefined): P
   const attempts = await app.store.attempts.list({ taskId: task.id }, { by: "number" });
   const kept = attempts.findLast((attempt) => attempt.commitSha !== null);
   if (kept === undefined) throw new WavesmithError("not-found", `task ${taskKey} has committed nothing yet`);
-  return { sha: kept.commitSha!, what: `task ${taskKey}` };
+  return { sha: present(kept.commitSha, "kept.commitSha"), what: `task ${taskKey}` };
 }
 
 async function headOf(app: App, buildId: string): Promise<NamedTree> {
@@ -75,7 +76,10 @@ async function troubledTree({ store }: App, buildId: string): Promise<NamedTree 
   const attempts = await store.attempts.list({ waveId: wave.id }, { by: "createdAt" });
   const failed = attempts.findLast(({ commitSha, outcome }) => commitSha !== null && outcome !== "succeeded");
   if (failed === undefined || build.status !== "failed") return null;
-  return { sha: failed.commitSha!, what: `the last attempt of wave ${wave.number} (${failed.outcome})` };
+  return {
+    sha: present(failed.commitSha, "failed.commitSha"),
+    what: `the last attempt of wave ${wave.number} (${failed.outcome})`,
+  };
 }
 
 type Guest = Awaited<ReturnType<ReturnType<App["ports"]["driver"]>["ensure"]>>["guest"];

@@ -3,6 +3,7 @@ import type { BuildView, PreviewView } from "../../coordinator/build/read-build.
 import { reachPreview } from "../../coordinator/preview/reach-preview.ts";
 import { wakePreview } from "../../coordinator/preview/wake-preview.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import { oneLine } from "../output/format.ts";
 import { type App, previewProxies } from "../parts.ts";
 
@@ -35,7 +36,7 @@ export async function showPreview(
   if (problem !== null) return problem;
   const { openPreviewProxy, statusOf } = await previewProxies();
   const proxy = await openPreviewProxy({ reach: () => reachPreview(app.ports, buildId, startMs) });
-  const url = `${proxy.origin}${plan.preview!.healthPath}`;
+  const url = `${proxy.origin}${present(plan.preview, "plan.preview").healthPath}`;
   do {
     const status = await statusOf(url, 5_000);
     if (status !== null && status < 500) return { url, status, close: () => proxy.close() };

@@ -4,6 +4,7 @@ import { spentByTask, spentInWave } from "../../api/spending.ts";
 import { getTask } from "../../api/view-index.ts";
 import { liveAttempt, phaseOf, waitText, waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
+import { present } from "../../domain/known.ts";
 import { describeWall, roomRemedy } from "../../domain/sandbox/sandbox.ts";
 import { count, duration, oneLine, shortSha } from "../output/format.ts";
 import type { Hints } from "../output/hints.ts";
@@ -145,7 +146,7 @@ function restLines(view: BuildView): Line[] {
 }
 
 function previewLine(view: BuildView, { isServed = false }: StatusOptions): Line {
-  const preview = view.preview!;
+  const preview = present(view.preview, "view.preview");
   const why = preview.reason === null ? "" : `: ${oneLine(preview.reason)}`;
   const tone = preview.status === "dead" ? "bad" : "plain";
   const url = isServed ? previewUrl(view) : null;

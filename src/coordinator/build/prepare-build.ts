@@ -1,3 +1,4 @@
+import { present } from "../../domain/known.ts";
 import { mergeTask, mergeTaskKey, withFirstTask } from "../../domain/plan/merge-task.ts";
 import { mainRef, restoreRef } from "../../domain/refs/ref-names.ts";
 import { resultBranch } from "../../domain/refs/result-branch.ts";
@@ -69,5 +70,5 @@ export async function prepareSandbox(ports: Ports, buildId: string): Promise<voi
     if (path !== `homes/${buildId}`) await guest.remove(path, { recursive: true });
   }
   await sweepTrees(ports, build, guest);
-  await ports.workspace.syncVolume(build.projectId, guest, build.headSha!);
+  await ports.workspace.syncVolume(build.projectId, guest, present(build.headSha, "build.headSha"));
 }

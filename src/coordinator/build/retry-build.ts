@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import { planTaskKey } from "../../domain/plan/brief.ts";
 import { hasFixer } from "../../domain/plan/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
@@ -84,9 +85,9 @@ async function forgetModels(transaction: StoreTransaction, buildId: string): Pro
 async function askPreview(transaction: StoreTransaction, build: BuildRow, wave: WaveRow): Promise<void> {
   if (wave.status !== "passed" || wave.deliveredAt === null) return;
   if (!previewIsDue(build, await tasksOfBuild(transaction, build.id))) return;
-  const present = await transaction.previews.find({ buildId: build.id });
-  if (present !== null && present.waveNumber >= wave.number) return;
-  const preview = { waveNumber: wave.number, sha: wave.headSha! };
+  const shown = await transaction.previews.find({ buildId: build.id });
+  if (shown !== null && shown.waveNumber >= wave.number) return;
+  const preview = { waveNumber: wave.number, sha: present(wave.headSha, "wave.headSha") };
   await eventsOf(transaction, build).deployPreview(preview, `${build.id}/${wave.number}`, build.epoch);
 }
 

@@ -1,3 +1,4 @@
+import { present } from "../../domain/known.ts";
 import { gateTreePath, handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
@@ -134,7 +135,7 @@ function integrationStages(
     }),
   );
   if (!previewIsDue(build, tasks)) return checks;
-  const preview = build.plan.preview!;
+  const preview = present(build.plan.preview, "build.plan.preview");
   const boot = stage({
     ...base,
     name: "preview boot",

@@ -1,5 +1,6 @@
 import type { Finding } from "../../domain/gate/finding.ts";
 import type { ProjectId } from "../../domain/ids.ts";
+import { present } from "../../domain/known.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptRow } from "../../store/port.ts";
 import type { KeepResult } from "../../workspace/port.ts";
@@ -36,7 +37,7 @@ async function checkFix(ports: Ports, projectId: ProjectId, attempt: AttemptRow,
     changed: kept.changed,
     secrets: {},
     before: commitReader(ports, projectId, attempt.baseSha),
-    after: commitReader(ports, projectId, kept.commit!),
+    after: commitReader(ports, projectId, present(kept.commit, "kept.commit")),
     changes: [{ taskKey: "fix", writes: null, mayChangeTests: false, files: kept.changed.map((file) => file.path) }],
     agentFiles: [],
   });

@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import { type Move, nextMove } from "../../domain/next-move.ts";
 import { planTaskKey } from "../../domain/plan/brief.ts";
 import { taskRef } from "../../domain/refs/ref-names.ts";
@@ -145,7 +146,7 @@ async function startWaveMove(
     buildId: build.id,
     number: move.number,
     status: "running",
-    baseSha: build.headSha!,
+    baseSha: present(build.headSha, "build.headSha"),
     createdAt: ports.clock.now(),
   });
   const members = state.tasks.filter((task) => move.tasks.includes(task.key));
@@ -205,7 +206,7 @@ async function askGate(transaction: StoreTransaction, ports: Ports, state: WaveS
     waveId: wave.id,
     gate,
     round: earlier.length + 1,
-    sha: wave.headSha!,
+    sha: present(wave.headSha, "wave.headSha"),
     epoch: wave.epoch,
     status: "requested",
     jobKey: `${id}-0`,
@@ -228,7 +229,7 @@ async function askFix(
   const attempt = await addHeadAttempt(
     transaction,
     ports,
-    { build, wave, baseSha: wave.headSha! },
+    { build, wave, baseSha: present(wave.headSha, "wave.headSha") },
     { kind: "fix", role: "fixer", ...cause, paths: [] },
   );
   await giveComments(transaction, attempt);
@@ -280,7 +281,7 @@ async function passWave(transaction: StoreTransaction, ports: Ports, build: Buil
   await transaction.waves.update({ id: wave.id }, { status: "passed", passedAt: now, endedAt: now, reason: null });
   await transaction.builds.update({ id: build.id }, { headSha: wave.headSha });
   await supersedeComments(transaction, ports, wave.id);
-  await eventsOf(transaction, build).wavePassed(wave, wave.headSha!);
+  await eventsOf(transaction, build).wavePassed(wave, present(wave.headSha, "wave.headSha"));
 }
 
 async function cancelWave(transaction: StoreTransaction, ports: Ports, state: WaveState): Promise<void> {
@@ -310,7 +311,7 @@ async function endBuild(
   }
   await rememberBuild(transaction, build, { status, reason: why, at: now });
   const events = eventsOf(transaction, build);
-  if (status === "completed") await events.buildCompleted(build.headSha!);
+  if (status === "completed") await events.buildCompleted(present(build.headSha, "build.headSha"));
   else await events.buildEnded(status, reason ?? "");
   await promoteNext(transaction, ports, build.projectId);
 }

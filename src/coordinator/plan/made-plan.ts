@@ -1,4 +1,5 @@
 import type { EarlierPlan } from "../../agents/port.ts";
+import { present } from "../../domain/known.ts";
 import { makesPlan, planFileName, planTaskKey, withoutPlanTask } from "../../domain/plan/brief.ts";
 import { withFirstTask } from "../../domain/plan/merge-task.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
@@ -93,7 +94,10 @@ export async function findEarlierPlan(
 ): Promise<EarlierPlan | null> {
   const by = { by: "number", descending: true } as const;
   const outcome = ["succeeded", "failed", "timed-out", "refused"] as const;
-  const last = await store.attempts.find({ taskId: attempt.taskId!, status: "settled", outcome: [...outcome] }, by);
+  const last = await store.attempts.find(
+    { taskId: present(attempt.taskId, "attempt.taskId"), status: "settled", outcome: [...outcome] },
+    by,
+  );
   if (last === null) return null;
   if (last.outcome !== "succeeded") {
     const text = last.verdict?.handedIn ?? null;

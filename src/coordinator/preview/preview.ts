@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { JobState } from "../../sandbox/port.ts";
 import { whyNoRoom } from "../../sandbox-lifecycle/admit-sandbox.ts";
 import type { BuildRow, PreviewRow, StoreTransaction } from "../../store/port.ts";
@@ -72,7 +73,7 @@ async function otherPreviews(ports: Ports, { id, projectId }: BuildRow): Promise
 
 async function startPreview(ports: Ports, build: BuildRow, row: PreviewRow): Promise<void> {
   const { buildId, waveNumber, sha, jobKey, starts } = row;
-  const preview = build.plan.preview!;
+  const preview = present(build.plan.preview, "build.plan.preview");
   await makeRoom(ports);
   const endpoint = await openPreviewSandbox(ports, build, row);
   if (endpoint === null) return clearPreviews(ports, build, "it is no longer shown");

@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { BuildRow, PreviewRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
@@ -61,5 +62,5 @@ async function shownWave(
       remedy: `wavesmith status ${id}`,
     });
   }
-  return { number: wave.number, headSha: wave.headSha! };
+  return { number: wave.number, headSha: present(wave.headSha, "wave.headSha") };
 }

@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { latestWaveOf } from "../../store/queries/waves.ts";
 import { eventsOf } from "../build-events.ts";
@@ -37,7 +38,7 @@ export async function approveWave(ports: Ports, buildId: string, decision: Perso
       { status: "gating", headSha, epoch, fixRounds, approvedSha: approved.headSha },
     );
     await transaction.builds.update({ id: buildId }, { status: "running" });
-    await eventsOf(transaction, build).waveApproved(approved, approved.headSha!, by);
+    await eventsOf(transaction, build).waveApproved(approved, present(approved.headSha, "approved.headSha"), by);
   });
   return pushed;
 }
@@ -64,7 +65,7 @@ export async function rejectWave(
       { status: "blocked", rejectedSha: wave.headSha, reason: `rejected: ${reason}`, endedAt: ports.clock.now() },
     );
     await transaction.builds.update({ id: buildId }, { status: "running" });
-    await eventsOf(transaction, build).waveRejected(wave, wave.headSha!, { by, reason });
+    await eventsOf(transaction, build).waveRejected(wave, present(wave.headSha, "wave.headSha"), { by, reason });
   });
 }
 
@@ -72,7 +73,7 @@ const row = (ports: Ports, wave: WaveRow) => ({
   id: ports.ids("approval"),
   buildId: wave.buildId,
   waveId: wave.id,
-  sha: wave.headSha!,
+  sha: present(wave.headSha, "wave.headSha"),
   createdAt: ports.clock.now(),
 });
 

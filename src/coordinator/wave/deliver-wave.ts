@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import { mainRef, restoreRef, waveRef } from "../../domain/refs/ref-names.ts";
 import { sandboxBuildStatuses } from "../../domain/status.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
@@ -65,10 +66,14 @@ export async function finishDelivery(ports: Ports, buildId: string, waveNumber: 
       { deliveredAt: ports.clock.now() },
     );
     if (wave === undefined) return;
-    await transaction.restorePoints.insertIfAbsent({ buildId, waveNumber: wave.number, sha: wave.headSha! });
+    await transaction.restorePoints.insertIfAbsent({
+      buildId,
+      waveNumber: wave.number,
+      sha: present(wave.headSha, "wave.headSha"),
+    });
     const tasks = await tasksOfBuild(transaction, buildId);
     if (previewIsDue(build, tasks) && build.status === "running") {
-      const preview = { waveNumber: wave.number, sha: wave.headSha! };
+      const preview = { waveNumber: wave.number, sha: present(wave.headSha, "wave.headSha") };
       await eventsOf(transaction, build).deployPreview(preview, wave.id, wave.epoch);
     }
     await advance(transaction, ports, buildId);

@@ -1,3 +1,4 @@
+import { present } from "../../domain/known.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { askGenerate } from "../attempt/head-attempt.ts";
 import { eventsOf } from "../build-events.ts";
@@ -25,7 +26,7 @@ export async function reopenWave(
   const undelivered = wave.status === "passed" && wave.deliveredAt === null;
   if (undelivered && head === wave.headSha) {
     await transaction.waves.update({ id: wave.id }, { epoch });
-    await eventsOf(transaction, build).wavePassed({ ...wave, epoch }, wave.headSha!);
+    await eventsOf(transaction, build).wavePassed({ ...wave, epoch }, present(wave.headSha, "wave.headSha"));
     return;
   }
   if (!undelivered && !["blocked", "cancelled", "waiting"].includes(wave.status)) return;
@@ -63,5 +64,6 @@ async function reopenHead(transaction: StoreTransaction, ports: Ports, build: Bu
     { id: wave.id },
     { status, headSha, epoch, fixRounds: 0, reason: null, passedAt: null, endedAt: null },
   );
-  if (status === "joining") await askGenerate(transaction, ports, { build, wave, baseSha: headSha! }, generate!.paths);
+  if (status === "joining")
+    await askGenerate(transaction, ports, { build, wave, baseSha: present(headSha, "headSha") }, generate!.paths);
 }

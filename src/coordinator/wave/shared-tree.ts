@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import { getKnown } from "../../domain/known.ts";
+import { getKnown, present } from "../../domain/known.ts";
 import { createPathMatcher } from "../../domain/paths/write-globs.ts";
 import { leftoversRef } from "../../domain/refs/ref-names.ts";
 import { sharedTreeAt, sharedTreePath } from "../../domain/sandbox/volume-paths.ts";
@@ -35,7 +35,7 @@ export async function sharedBase(ports: Ports, build: BuildRow, wave: WaveRow): 
   const attempts = await ports.store.attempts.list({ waveId: wave.id, kind: "task" });
   const done = attempts.filter(({ verdict, commitSha }) => verdict?.outcome === "succeeded" && commitSha !== null);
   if (done.length === 0) return wave.baseSha;
-  const latest = new Map(done.map(({ taskId, commitSha }) => [taskId, commitSha!]));
+  const latest = new Map(done.map(({ taskId, commitSha }) => [taskId, present(commitSha, "commitSha")]));
   const tasks = await ports.store.tasks.list({ id: [...latest.keys()] as string[] }, { by: "position" });
   const members = tasks.map((task) => ({ ...task, commitSha: getKnown(latest, task.id) }));
   return (await mergeBranches(ports, { build, wave, members })).head;

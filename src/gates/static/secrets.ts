@@ -1,5 +1,5 @@
 import type { Finding } from "../../domain/gate/finding.ts";
-import { itemAt } from "../../domain/known.ts";
+import { itemAt, present } from "../../domain/known.ts";
 import type { Severity } from "../../domain/status.ts";
 import { isFixture, isTestFile } from "../test-files.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
@@ -163,7 +163,7 @@ const keyHeader = /-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----/;
 
 /** Finds private keys. A real key has a body; code that only mentions the header has none. */
 function findPrivateKeys(change: FileChange, inExamples: boolean): Finding[] {
-  const lines = change.after!.split(/\r?\n/);
+  const lines = present(change.after, "change.after").split(/\r?\n/);
   return change.added.flatMap(({ line, text }) => {
     const header = keyHeader.exec(text);
     if (header === null) return [];

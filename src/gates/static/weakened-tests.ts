@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Finding } from "../../domain/gate/finding.ts";
-import { itemAt } from "../../domain/known.ts";
+import { itemAt, present } from "../../domain/known.ts";
 import { isTestFile } from "../test-files.ts";
 import { type AddedLine, type FileChange, staticFinding } from "./changes.ts";
 import { type Skip, type TestLanguage, testLanguage } from "./test-languages.ts";
@@ -66,7 +66,7 @@ function newCases(change: FileChange): TestCase[] {
   const knownNames = new Set(
     change.before === null ? [] : contentsOf(language, change.before).named.map(({ name }) => name),
   );
-  return contentsOf(language, change.after!).named.filter(({ name }) => !knownNames.has(name));
+  return contentsOf(language, present(change.after, "change.after")).named.filter(({ name }) => !knownNames.has(name));
 }
 
 /** Finds links that replace a folder of tests, because their target may change at any time. */
@@ -146,11 +146,13 @@ function reducedTests(change: FileChange, arrived: Arrivals): Finding[] {
   const former = change.formerPath;
   const language = former === null ? null : languageOfTests(former, change.before);
   if (language === null) return [];
-  const before = contentsOf(language, change.before!);
+  const before = contentsOf(language, present(change.before, "change.before"));
   const isGone = change.deleted || languageOfTests(change.path, change.after) === null;
   if (isGone && change.after === null && !change.deleted) return [unreadable(change)];
   const keeps = !isGone || (language === testLanguage(change.path) && /\.rs$/.test(change.path));
-  const after = keeps ? contentsOf(language, change.after!) : { cases: 0, named: [], assertions: 0, tables: 0 };
+  const after = keeps
+    ? contentsOf(language, present(change.after, "change.after"))
+    : { cases: 0, named: [], assertions: 0, tables: 0 };
   const stayed = new Set(after.named.map(({ name }) => name));
   const moved = before.named.filter((one) => !stayed.has(one.name) && takeArrival(one, arrived));
   const lost = before.cases - after.cases - moved.length;
@@ -188,13 +190,13 @@ function unreadable(change: FileChange): Finding {
 function deletedFile(change: FileChange, lost: number): Finding {
   const fate = change.deleted ? "was deleted" : `became ${change.path}, which runs no tests`;
   const message = `the test file ${change.formerPath} ${fate} (${lost} test cases)`;
-  return staticFinding("deleted-test", "high", message, { file: change.formerPath! });
+  return staticFinding("deleted-test", "high", message, { file: present(change.formerPath, "change.formerPath") });
 }
 
 function switchedOff(change: FileChange): Finding[] {
   const language = languageOfTests(change.path, change.after);
   if (language === null) return [];
-  const lines = change.after!.split(/\r?\n/);
+  const lines = present(change.after, "change.after").split(/\r?\n/);
   return change.added.flatMap((added) => {
     const text = added.text.slice(0, longestLine);
     const isComment = language.comment.test(text);
@@ -236,7 +238,7 @@ function trivialAssertions(change: FileChange): Finding[] {
   const language = languageOfTests(change.path, change.after);
   if (language === null) return [];
   const former = change.before === null ? 0 : contentsOf(language, change.before).assertions;
-  const replaced = contentsOf(language, change.after!).assertions < former;
+  const replaced = contentsOf(language, present(change.after, "change.after")).assertions < former;
   return change.added.flatMap(({ line, text }) => {
     const pattern = new RegExp(language.trivial.source, language.trivial.flags.replace("g", ""));
     if (language.comment.test(text) || !matchesInCode(pattern, text)) return [];

@@ -1,4 +1,5 @@
 import { messageOf } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import { isPreviewPlace } from "../../domain/sandbox/sandbox.ts";
 import type { SandboxDriver, SandboxInfo } from "../../sandbox/port.ts";
 import type { SandboxRow } from "../../store/port.ts";
@@ -130,8 +131,8 @@ function since(
   const now = ports.clock.now().getTime();
   const known = row?.removedAt?.getTime() ?? (info.startedAt === null ? null : Date.parse(info.startedAt));
   if (known !== null) return known;
-  const seen = strangersSince.get(info.sandboxId!) ?? now;
-  strangersSince.set(info.sandboxId!, seen);
+  const seen = strangersSince.get(present(info.sandboxId, "info.sandboxId")) ?? now;
+  strangersSince.set(present(info.sandboxId, "info.sandboxId"), seen);
   return seen;
 }
 

@@ -40,7 +40,7 @@ async function endJobs(ports: Ports, build: BuildRow): Promise<void> {
   await ports.store.transaction("after-stop", async (transaction) => {
     await transaction.lockBuild(buildId);
     for (const run of gates) {
-      const job = await transaction.jobs.find({ key: run.jobKey! });
+      const job = run.jobKey === null ? null : await transaction.jobs.find({ key: run.jobKey });
       if (job === null || job.status === "intended") await abandonGate(transaction, ports, run.id);
     }
     await advance(transaction, ports, buildId);
