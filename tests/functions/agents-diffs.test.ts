@@ -34,7 +34,7 @@ it("a critic has the diff without its lock files", async () => {
     tasks: [
       {
         id: "work",
-        run: "echo code > code.txt; echo left-pad > package-lock.json; mkdir p; echo left-pad > p/yarn.lock",
+        run: "echo code > code.txt; echo '{ \"left-pad\": 1 }' > package-lock.json; mkdir p; echo left-pad > p/yarn.lock",
       },
     ],
   });
