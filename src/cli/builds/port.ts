@@ -116,8 +116,6 @@ export interface SteeredBuilds extends Builds {
     task: string,
     said: { text: string; by: string; urgent: boolean },
   ): Promise<{ id: number; way: MessageWay }>;
-  /** Adds a person's finding about its work. */
-  comment(buildId: string, comment: GivenComment): Promise<{ id: number; state: string }>;
   /** Starts a preview that is asleep. */
   wakePreview(buildId: string): Promise<void>;
   rollback(buildId: string, wave: number): Promise<void>;

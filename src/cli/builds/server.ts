@@ -114,12 +114,6 @@ export function serverBuilds(server: Server, asking: Asking): SteeredBuilds {
       const { id: message, way } = (await inOurWords(dataOf(answer))) as unknown as { id: number; way: MessageWay };
       return { id: message, way };
     },
-    comment(id, { text, by, file, line, endLine, taskKey }) {
-      const place = { ...(file === null ? {} : { file }), ...(line === null ? {} : { line }) };
-      const rest = { ...(endLine === null ? {} : { endLine }), ...(taskKey === null ? {} : { task: taskKey }) };
-      const body = { text, by, ...place, ...rest };
-      return inOurWords(dataOf(api.POST("/api/v1/builds/{id}/findings", { params: params(id), body })));
-    },
     async wakePreview(id) {
       await inOurWords(dataOf(api.POST("/api/v1/previews/{id}/start", { params: params(id) })));
     },

@@ -60,10 +60,6 @@ export function steeredDirectory(session: Session, environment: Readonly<Record<
       const { message, way } = await tellTask(ports, buildId, task, said);
       return { id: message.id, way };
     },
-    async comment(buildId, comment) {
-      const { addComment } = await import("../../coordinator/wave/comments.ts");
-      return addComment(ports, buildId, comment);
-    },
     async wakePreview(buildId) {
       const { wakePreview } = await import("../../coordinator/preview/wake-preview.ts");
       await wakePreview(ports, buildId);
