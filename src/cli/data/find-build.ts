@@ -1,6 +1,6 @@
 import { chooseBuild, noBuildIn } from "../builds/choose-build.ts";
 import { directoryBuilds } from "../builds/directory.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { isUsed, type Store } from "../parts.ts";
 
 /**
@@ -13,10 +13,12 @@ export async function findBuildOrLatest(store: Store, context: Context, name: st
 }
 
 /**
- * Fails with `not-found` if nothing was ever built in the data directory, before a command that needs
+ * Fails with `unsupported` for a server, and with `not-found` if nothing was ever built in the data
+ * directory, before a command that needs
  * a build creates a database there.
  */
 export async function requireBuilds(context: Context): Promise<void> {
+  await refuseServer(context);
   const config = await context.config();
   if (!isUsed(config)) throw noBuildIn(config.dataDir, context);
 }
