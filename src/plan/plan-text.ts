@@ -7,12 +7,15 @@ import {
   isPair,
   isScalar,
   isSeq,
+  Lexer,
   LineCounter,
   type Node,
+  Parser,
   parseDocument,
   visit,
 } from "yaml";
 import { messageOf } from "../domain/errors.ts";
+import { yamlDepth } from "../domain/plan/yaml-depth.ts";
 import type { Locate, PlanPath } from "./faults/fault-sink.ts";
 
 /** The values in a plan's text, and the line of each. */
@@ -39,11 +42,14 @@ type TextFault = ReadText["faults"][number];
 /** Characters that aliases may add to a plan; more than this is an alias bomb. */
 const maxAliasCharacters = 10_000_000;
 const tooDeep = "The plan is nested too deeply to be read.";
+/** Deeper than any plan; `cleanValue` allows less. */
+const deepest = 200;
 
 /** Reads YAML 1.2 (with merge keys) or JSON; never throws. */
 export function readPlanText(rawText: string, format: "yaml" | "json"): ReadText {
   const text = rawText.replace(/^\uFEFF/, "");
   const lines = new LineCounter();
+  if (isTooDeep(text)) return unreadable([{ code: "syntax", path: [], line: null, message: tooDeep }]);
   try {
     const document = parseDocument(text, {
       lineCounter: lines,
@@ -56,6 +62,21 @@ export function readPlanText(rawText: string, format: "yaml" | "json"): ReadText
     const message = error instanceof RangeError ? tooDeep : `The plan could not be read: ${messageOf(error)}`;
     return unreadable([{ code: "syntax", path: [], line: null, message }]);
   }
+}
+
+/**
+ * Whether composing the text would recurse too deeply: the process dies if V8 runs out of stack
+ * while it compiles a pattern. The parser itself does not recurse.
+ */
+function isTooDeep(text: string): boolean {
+  // The estimate is quick and never too low, but takes what is in scripts for nesting.
+  if (yamlDepth(text) <= deepest) return false;
+  const parser = new Parser();
+  for (const lexeme of new Lexer().lex(text)) {
+    for (const _token of parser.next(lexeme));
+    if (parser.stack.length > deepest) return true;
+  }
+  return false;
 }
 
 const unreadable = (faults: readonly TextFault[]): ReadText => ({

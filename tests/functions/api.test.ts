@@ -281,7 +281,7 @@ describe("the API", () => {
       ["/projects", '{"name":"a\\u0000b"}', 400],
       ["/projects", "{", 400],
       ["/projects", `${"[".repeat(1_000_000)}${"]".repeat(1_000_000)}`, 400],
-      [`/projects/${project}/builds`, `{"plan":${"[".repeat(9_000)}${"]".repeat(9_000)}}`, 400],
+      [`/projects/${project}/builds`, `{"plan":${"[".repeat(9_000)}${"]".repeat(9_000)}}`, 422],
       [`/projects/${project}/builds`, `${"[".repeat(9_000)}${"]".repeat(9_000)}`, 422],
       ["/plans/check", `${"[".repeat(1_000_000)}${"]".repeat(1_000_000)}`, 200],
       ["/projects", "[]", 400],

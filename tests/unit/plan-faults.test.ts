@@ -222,6 +222,24 @@ describe("a plan with faults", () => {
     expect(parsePlanValue(deep, { baseDir: null, env: {} }).faults.map((fault) => fault.code)).toContain("too-large");
   });
 
+  it.each([
+    ["brackets", "[".repeat(9_000) + "]".repeat(9_000)],
+    ["objects", '{"a":'.repeat(9_000)],
+    ["list marks", "- ".repeat(9_000)],
+    ["indents", Array.from({ length: 400 }, (_, level) => `${" ".repeat(level)}a:\n`).join("")],
+  ])("refuses text nested in %s before it can exhaust the stack", (_, text) => {
+    for (const format of ["yaml", "json"] as const)
+      expect(parse(text, format).faults).toEqual([
+        { code: "syntax", path: "", line: null, message: "The plan is nested too deeply to be read." },
+      ]);
+  });
+
+  it("does not take the brackets of a script for nesting", () => {
+    const colours = Array.from({ length: 300 }, (_, at) => `      printf '\\033[${at}m - [ - {'`).join("\n");
+    const text = `name: p\ntasks:\n  - id: a\n    run: |\n${colours}\n`;
+    expect(parse(text, "yaml").faults).toEqual([]);
+  });
+
   it("tells why a plan file cannot be read", async () => {
     const missing = await loadPlanFile(join(folder, "nope.yaml"), { env: {} });
     expect(missing.faults[0]).toMatchObject({ code: "missing-file", message: expect.stringContaining("no such file") });

@@ -2,6 +2,7 @@ import { type Loader, type TransformFailure, type TransformOptions, transform } 
 import { parseAllDocuments } from "yaml";
 import type { Finding } from "../../domain/gate/finding.ts";
 import { itemAt } from "../../domain/known.ts";
+import { yamlDepth } from "../../domain/plan/yaml-depth.ts";
 import { syntaxError } from "../syntax-stages.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
 
@@ -77,24 +78,6 @@ const parseLenientJson: Parser = async (text) =>
 /** We do not parse deeper or longer YAML, which people do not write. */
 const deepestYaml = 200;
 const longestYaml = 1024 * 1024;
-
-/** Estimates the maximum nesting of YAML from its brackets, indents and marks; never too low. */
-function yamlDepth(text: string): number {
-  let brackets = 0;
-  let deepest = 0;
-  const indents: number[] = [];
-  for (const line of text.split("\n")) {
-    const indent = line.length - line.trimStart().length;
-    while (indents.length > 0 && itemAt(indents, -1) >= indent) indents.pop();
-    indents.push(indent);
-    const marks = line.match(/[-?:](?=\s|$)/g)?.length ?? 0;
-    for (const character of line) if (character === "[" || character === "{") brackets += 1;
-    deepest = Math.max(deepest, brackets + indents.length + marks);
-    for (const character of line) if (character === "]" || character === "}") brackets -= 1;
-    brackets = Math.max(0, brackets);
-  }
-  return deepest;
-}
 
 const parseYaml: Parser = async (text) => {
   // The library recurses, and the process dies if V8 runs out of stack while compiling a pattern.
