@@ -103,6 +103,15 @@ function addBuildCommands(program: Command, command: AddCommand): void {
 
   command(
     program,
+    "ci <plan>",
+    "build from a CI system: wait for the end, write a report",
+    async (context, [plan], options) => {
+      const { ci } = await import("./commands/ci.ts");
+      return ci(context, plan, { junit: options.junit });
+    },
+  ).option("--junit <file>", "write tasks and gates as JUnit XML, whatever the outcome");
+  command(
+    program,
     "resume [build]",
     "continue a build; for a finished build, reprint its summary",
     async (context, [name], options) => {

@@ -34,6 +34,8 @@ export interface BuildOptions extends SourceOptions {
   readonly web?: boolean;
   /** Tells the process that started this one which build it is. */
   readonly inBackground?: boolean;
+  /** Hears the build's id once it is stored. */
+  readonly onRequested?: (buildId: string) => void;
 }
 
 export interface BriefOptions extends BuildOptions {
@@ -248,6 +250,7 @@ async function watchBuild(given: Run, steered: Steered, requested: Requested): P
   const { buildId, projectId, driver, news } = requested;
   const { repository: source } = given.own;
   const started = { type: "build.started", buildId, project, projectId, ...(source === null ? {} : { source }) };
+  options.onRequested?.(buildId);
   if (options.inBackground === true) announceBuild(buildId);
   if (context.json) context.out.json(started);
   else {

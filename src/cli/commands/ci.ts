@@ -1,0 +1,33 @@
+import { appendFile, mkdir, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { junitText, summaryText } from "../../api/ci-report.ts";
+import { withBuilds } from "../builds/open.ts";
+import type { Context } from "../context.ts";
+import { build } from "./build.ts";
+
+/**
+ * `ci PLAN`: builds a plan, waits for its end, and leaves what a CI system shows: JUnit in the file
+ * that `junit` names, and a summary where GitHub Actions wants it. The exit code is the build's.
+ */
+export async function ci(context: Context, file: string, { junit }: { junit?: string | undefined }): Promise<number> {
+  let buildId: string | null = null;
+  const onRequested = (id: string): void => {
+    buildId = id;
+  };
+  // What is checked out is what is built.
+  const source = { includeUncommitted: false, ignoreUncommitted: true, updateSource: true };
+  const code = await build(context, file, { wait: false, onRequested, ...source });
+  if (buildId === null) return code; // It was refused, and the reason is printed.
+  const id: string = buildId;
+  const summary = context.environment.GITHUB_STEP_SUMMARY || undefined;
+  if (junit === undefined && summary === undefined) return code;
+  return withBuilds(context, "ci", async (builds) => {
+    const { view } = await builds.see(id);
+    if (junit !== undefined) {
+      await mkdir(dirname(junit), { recursive: true });
+      await writeFile(junit, junitText(view));
+    }
+    if (summary !== undefined) await appendFile(summary, summaryText(view));
+    return code;
+  });
+}

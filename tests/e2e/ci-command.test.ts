@@ -1,0 +1,35 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { countJunit } from "../../src/gates/counts/junit.ts";
+import { type CommandPlace, createCommandPlace } from "../support/command.ts";
+
+// `ci` as a CI system runs it.
+
+describe("ci", { timeout: 120_000 }, () => {
+  let place: CommandPlace;
+  beforeAll(() => {
+    place = createCommandPlace();
+  });
+  afterAll(() => place.close());
+
+  it("ends with the build's exit code and leaves JUnit and a summary of its gates", async () => {
+    const [report, summary] = [join(place.folder, "reports/junit.xml"), join(place.folder, "summary.md")];
+    const failing = "echo 'a <b> & \"c\"'; exit 3";
+    const plan = place.plan("shop", [{ id: "a", run: "echo a > a" }], { gates: { testing: { command: failing } } });
+    const run = await place.with({ GITHUB_STEP_SUMMARY: summary }).run("ci", plan, "--junit", report);
+    expect(run.code).toBe(1);
+    const xml = readFileSync(report, "utf8");
+    expect(countJunit([{ xml }])).toMatchObject({ failed: 1 });
+    expect(xml).toContain("a &lt;b&gt; &amp; &quot;c&quot;");
+    expect(readFileSync(summary, "utf8")).toMatch(
+      /^### shop: build failed\n[\s\S]*\| 1 \| blocked \| 1 \| testing failed/,
+    );
+  });
+
+  it("writes nothing for a plan with faults, and ends with exit 2", async () => {
+    const report = join(place.folder, "none.xml");
+    const run = await place.run("ci", place.plan("bad", [{ id: "A!", run: "x" }]), "--junit", report);
+    expect([run.code, existsSync(report)]).toEqual([2, false]);
+  });
+});
