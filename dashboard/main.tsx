@@ -1,7 +1,9 @@
-import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { sessionQuery } from "./api/queries.ts";
+import { ApiError } from "./api/request.ts";
 import { router } from "./router.tsx";
 import { restoreTheme } from "./shell/theme.ts";
 import "./styles/tokens.css";
@@ -12,7 +14,15 @@ import "./styles/panel.css";
 
 restoreTheme();
 
-const client = new QueryClient({
+const client: QueryClient = new QueryClient({
+  queryCache: new QueryCache({
+    // The session has ended, perhaps in another tab; asking for it again shows the page to sign in.
+    onError(error, { queryKey }) {
+      const { queryKey: ofSession } = sessionQuery;
+      if (error instanceof ApiError && error.status === 401 && queryKey[0] !== ofSession[0])
+        void client.resetQueries({ queryKey: ofSession });
+    },
+  }),
   defaultOptions: {
     queries: {
       // Queries ask again at intervals and after events instead.

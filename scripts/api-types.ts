@@ -46,6 +46,7 @@ export async function apiTypes(): Promise<string> {
     rateLimit: nothing,
     warn: () => undefined,
     stopping,
+    heartbeatMs: 15_000,
   } as ApiContext;
   return typesOf((await (await createApiRoutes(options).request("/openapi.json")).json()) as ApiDocument);
 }

@@ -1,4 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { keepPageToken } from "./page-token.ts";
 import { api, read } from "./request.ts";
 
 // What a person can do. Afterwards everything that may have changed is read again.
@@ -74,12 +75,18 @@ export function usePreview(buildId: string) {
 export function useSession() {
   const client = useQueryClient();
   const signIn = useMutation({
-    mutationFn: (key: string) => read(api.POST("/api/v1/session", { body: { key } })),
-    onSuccess: () => client.invalidateQueries(),
+    mutationFn: (key: string) => read<{ token: string }>(api.POST("/api/v1/session", { body: { key } })),
+    onSuccess: ({ token }) => {
+      keepPageToken(token);
+      return client.invalidateQueries();
+    },
   });
   const signOut = useMutation({
     mutationFn: () => read(api.DELETE("/api/v1/session")),
-    onSettled: () => client.resetQueries(),
+    onSettled: () => {
+      keepPageToken(null);
+      return client.resetQueries();
+    },
   });
   return { signIn, signOut };
 }

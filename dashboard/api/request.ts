@@ -1,12 +1,12 @@
 import { ApiError } from "../../src/client/api-error.ts";
 import { createClient, dataOf } from "../../src/client/client.ts";
+import { pageToken } from "./page-token.ts";
 
-/** The client of the server that this page came from; a cookie signs in. */
+/** The client of the server that this page came from; a cookie and a token sign in. */
 export const client = createClient({
   baseUrl: location.origin,
   fetch: (request) => {
-    // Only our own page can send it: a form of another page cannot.
-    request.headers.set("x-wavesmith", "dashboard");
+    request.headers.set("x-wavesmith", pageToken());
     return fetch(request);
   },
 });

@@ -232,8 +232,8 @@ export interface paths {
     delete: { parameters: {  }; requestBody?: never; responses: { 204: { headers: { [name: string]: unknown }; content: never }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Show who is asking: the tenant, the scopes and the name of the key */
     get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Session"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
-    /** Sign a browser in: a key becomes a cookie */
-    post: { parameters: {  }; requestBody: { content: { "application/json": { "key": string; }; } }; responses: { 204: { headers: { [name: string]: unknown }; content: never }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Sign a browser in: a key becomes a cookie, and a token for the header x-wavesmith */
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "key": string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": { "token": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/session/link": {
     /** Make a link that signs a browser in once, within five minutes */

@@ -8,7 +8,7 @@ import { followEvents, type ServerEvent } from "./follow-events.ts";
 export interface ClientOptions {
   /** The server, such as `http://127.0.0.1:4400`. */
   readonly baseUrl: string;
-  /** Leave it out where a cookie signs in. */
+  /** Leave it out where a session signs in, as in the dashboard. */
   readonly key?: string;
   readonly fetch?: (request: Request) => Promise<Response>;
 }

@@ -1,6 +1,8 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { isIPv4 } from "node:net";
 import type { MiddlewareHandler } from "hono";
+import { defaultTenant } from "../coordinator/build/request/project.ts";
+import type { Callers } from "./access/callers.ts";
 import { problem } from "./problem.ts";
 
 // SG1. A web page in the user's browser can send requests to loopback, either through a host name
@@ -49,13 +51,16 @@ export function sameKey(given: string, expected: string): boolean {
   return timingSafeEqual(digest(given), digest(expected));
 }
 
-/** Lets only requests with the server's key through. */
-export const withKey =
-  (key: string): MiddlewareHandler =>
+/** Lets only admin keys of the default tenant through, for what tells of all tenants. */
+export const onlyOperators =
+  (callers: Callers): MiddlewareHandler =>
   async ({ req }, next) => {
     const given = /^Bearer (\S+)$/i.exec(req.header("authorization") ?? "")?.[1];
-    if (given !== undefined && sameKey(given, key)) return next();
-    const what = given === undefined ? "this request has no key" : "the key is wrong";
+    const caller = given === undefined ? null : await callers.withKey(given);
+    if (caller !== null && caller.tenant === defaultTenant && caller.scope === "admin") return next();
+    if (caller !== null)
+      return problem(403, "forbidden", "this tells of all tenants", "use an admin key of the tenant default");
+    const what = given === undefined ? "this request has no key" : "the key is wrong, expired or revoked";
     return problem(
       401,
       "unauthorized",

@@ -6,12 +6,12 @@ import { bodyLimit } from "hono/body-limit";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { buildIdForEvent } from "../domain/events/event-ids.ts";
 import { itemAt } from "../domain/known.ts";
-import { createCallers } from "./access/callers.ts";
+import { type Callers, createCallers } from "./access/callers.ts";
 import { createRateLimit } from "./access/rate-limit.ts";
 import { createSessionCookie } from "./access/session-cookie.ts";
 import { createApiRoutes } from "./api/routes.ts";
 import { createDashboard } from "./dashboard.ts";
-import { isLoopback, onlyOwnNames, sameKey, withKey } from "./guard.ts";
+import { isLoopback, onlyOperators, onlyOwnNames, sameKey } from "./guard.ts";
 import { readIncoming } from "./incoming-events.ts";
 import { inngestPath } from "./inngest.ts";
 import { answerMcp } from "./mcp.ts";
@@ -37,6 +37,8 @@ export interface ServerOptions {
   readonly registerEveryMs?: number;
   /** How many requests to the API a key may make each minute; default: no limit. */
   readonly requestsPerMinute?: number | null;
+  /** Milliseconds after which a silent stream shows that it lives; default 15 s. */
+  readonly heartbeatMs?: number;
 }
 
 export interface RunningServer {
@@ -65,11 +67,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const installation = await app.ports.store.installationId();
   const stopping = new AbortController();
   const meter = createProcessMeter();
-  const routes = createRoutes(options, { installation, meter, inngest: () => inngest });
   const callers = await createCallers({ ports: app.ports, serveKey: options.key });
+  const routes = createRoutes(options, { installation, meter, callers, inngest: () => inngest });
   const cookie = createSessionCookie(installation, engine.serveOrigin?.startsWith("https:") === true);
   const rateLimit = createRateLimit(options.requestsPerMinute ?? null, () => performance.now());
-  const api = createApiRoutes({ app, callers, cookie, rateLimit, warn: options.warn, stopping: stopping.signal });
+  const streams = { stopping: stopping.signal, heartbeatMs: options.heartbeatMs ?? 15_000 };
+  const api = createApiRoutes({ app, callers, cookie, rateLimit, warn: options.warn, ...streams });
   api.onError((error) => problemOf(error, options.warn));
   routes.route("/", api);
   routes.all("/mcp", limit(maxEventsBytes), (context) => answerMcp(context, { callers, api: api.fetch }));
@@ -114,6 +117,7 @@ const unsignedCalls = (host: string): WavesmithError =>
 interface ServerState {
   readonly installation: string;
   readonly meter: ProcessMeter;
+  readonly callers: Callers;
   /** Null with the embedded engine, and until the server listens. */
   readonly inngest: () => { readonly endpoint: InngestEndpoint; readonly registration: Registration } | null;
 }
@@ -147,7 +151,7 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
     return json({ status: "ready", database: "ok", engine: engine.kind, functions });
   });
 
-  routes.get("/metrics", withKey(key), async ({ body }) => {
+  routes.get("/metrics", onlyOperators(state.callers), async ({ body }) => {
     const measures = [...(await app.measures()), ...requests.measures(), ...state.meter.measures()];
     return body(exposition(measures), 200, { "content-type": metricsType });
   });

@@ -105,6 +105,29 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     }
   });
 
+  it("signs in by a link, for every tab of this address until one signs out, and leaves no token in it", async () => {
+    const asked = await fetch(`${server.origin}/api/v1/session/link`, {
+      ...{ method: "POST", body: JSON.stringify({ key: dashboardKey }) },
+    });
+    const { path } = (await asked.json()) as { path: string };
+    const context = await browser.newContext();
+    try {
+      const [first, second] = [await context.newPage(), await context.newPage()];
+      const frame = (tab: Page) => tab.getByRole("navigation", { name: "Main" });
+      await first.goto(`${server.origin}${path}&to=/builds`);
+      await frame(first).waitFor();
+      expect(first.url()).toBe(`${server.origin}/builds`);
+      await first.reload();
+      await second.goto(server.origin);
+      await Promise.all([frame(first).waitFor(), frame(second).waitFor()]);
+      await second.getByRole("button", { name: "Sign out" }).click();
+      // The other tab finds out by itself.
+      await Promise.all([first.getByLabel("Key").waitFor(), second.getByLabel("Key").waitFor()]);
+    } finally {
+      await context.close();
+    }
+  });
+
   it("shows a plan's faults at their lines while it is typed, and its waves once it is mended", async () => {
     await go("/start");
     const editor = page.getByLabel("The plan, in YAML");

@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createKey } from "../../src/api/keys.ts";
 import type { Scope } from "../../src/domain/access.ts";
@@ -22,6 +25,7 @@ describe("keys and sessions of the API", () => {
       port: 0,
       inform: () => undefined,
       warn: () => undefined,
+      heartbeatMs: 50,
     });
   });
   afterEach(async () => {
@@ -44,6 +48,12 @@ describe("keys and sessions of the API", () => {
     return createKey(fixture.app.ports, wanted);
   };
   const cookieOf = (response: Response) => response.headers.get("set-cookie")?.split(";")[0] ?? "";
+  /** The headers of a page that signed in. */
+  const signIn = async (key: string) => {
+    const response = await send("POST", "/api/v1/session", {}, { key });
+    const { token } = (await response.json()) as { token: string };
+    return { cookie: cookieOf(response), "x-wavesmith": token };
+  };
 
   it("allows a key what its scope includes, and no more", async () => {
     const allowed = { read: [200, 403, 403], build: [200, 201, 403], admin: [200, 201, 200] } as const;
@@ -63,12 +73,10 @@ describe("keys and sessions of the API", () => {
     const revoked = await makeKey("admin");
     const expiring = await makeKey("admin", 60_000);
     const keys = [revoked.key, expiring.key];
-    const cookies = await Promise.all(
-      keys.map(async (key) => cookieOf(await send("POST", "/api/v1/session", {}, { key }))),
-    );
+    const pages = await Promise.all(keys.map(signIn));
     const statuses = async () => [
       ...(await Promise.all(keys.map(async (key) => (await send("GET", "/api/v1/builds", bearer(key))).status))),
-      ...(await Promise.all(cookies.map(async (cookie) => (await send("GET", "/api/v1/builds", { cookie })).status))),
+      ...(await Promise.all(pages.map(async (page) => (await send("GET", "/api/v1/builds", page)).status))),
     ];
     expect(await statuses()).toEqual([200, 200, 200, 200]);
     now = new Date(now.getTime() + 60_000);
@@ -96,33 +104,97 @@ describe("keys and sessions of the API", () => {
   it("signs a browser in with a key and out again", async () => {
     expect((await send("POST", "/api/v1/session", {}, { key: "wsk_wrong" })).status).toBe(401);
     const signedIn = await send("POST", "/api/v1/session", {}, { key: serveKey });
-    expect(signedIn.status).toBe(204);
-    expect(signedIn.headers.get("set-cookie")).toMatch(/; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Strict$/);
-    const cookie = cookieOf(signedIn);
-    expect(cookie).not.toContain(serveKey);
-    expect(await json(send("GET", "/api/v1/session", { cookie }))).toEqual({
+    expect([signedIn.status, signedIn.headers.get("cache-control")]).toEqual([201, "no-store"]);
+    expect(signedIn.headers.get("set-cookie")).toMatch(/; Path=\/api\/v1; Max-Age=\d+; HttpOnly; SameSite=Strict$/);
+    const { token } = (await signedIn.json()) as { token: string };
+    const page = { cookie: cookieOf(signedIn), "x-wavesmith": token };
+    expect(page.cookie).not.toContain(serveKey);
+    expect(page.cookie).not.toContain(token);
+    expect(JSON.stringify(await fixture.app.store.sessions.list({}))).not.toContain(token);
+    expect(await json(send("GET", "/api/v1/session", page))).toEqual({
       tenant: "default",
       scopes: ["read", "build", "admin"],
       name: "the server's own key",
     });
-    expect((await send("DELETE", "/api/v1/session", { cookie, "x-wavesmith": "1" })).status).toBe(204);
-    expect((await send("GET", "/api/v1/session", { cookie })).status).toBe(401);
+    expect((await send("DELETE", "/api/v1/session", { cookie: page.cookie })).status).toBe(204);
+    expect((await send("GET", "/api/v1/session", page)).status).toBe(200);
+    expect((await send("DELETE", "/api/v1/session", page)).status).toBe(204);
+    expect((await send("GET", "/api/v1/session", page)).status).toBe(401);
   });
 
   it("lets only its own pages use a session", async () => {
-    const cookie = cookieOf(await send("POST", "/api/v1/session", {}, { key: serveKey }));
+    const page = await signIn(serveKey);
     const project = { name: "forged" };
     const refused = [
-      await send("POST", "/api/v1/projects", { cookie }, project),
-      await send("POST", "/api/v1/projects", { cookie, "x-wavesmith": "1", origin: "http://127.0.0.1:1" }, project),
-      await send("GET", "/api/v1/builds", { cookie, "sec-fetch-site": "same-site" }),
-      await send("GET", "/api/v1/builds", { cookie, "sec-fetch-site": "cross-site" }),
+      await send("POST", "/api/v1/projects", { ...page, origin: "http://127.0.0.1:1" }, project),
+      await send("GET", "/api/v1/builds", { ...page, "sec-fetch-site": "same-site" }),
+      await send("GET", "/api/v1/builds", { ...page, "sec-fetch-site": "cross-site" }),
       await send("POST", "/api/v1/session", { origin: "http://evil.example" }, { key: serveKey }),
     ];
-    expect(refused.map(({ status }) => status)).toEqual([403, 403, 403, 403, 403]);
-    expect(await json(send("GET", "/api/v1/projects", { cookie }))).toMatchObject({ items: [] });
-    const own = { cookie, "x-wavesmith": "1", origin: server.origin, "sec-fetch-site": "same-origin" };
+    expect(refused.map(({ status }) => status)).toEqual([403, 403, 403, 403]);
+    expect(await json(send("GET", "/api/v1/projects", page))).toMatchObject({ items: [] });
+    const own = { ...page, origin: server.origin, "sec-fetch-site": "same-origin" };
     expect((await send("POST", "/api/v1/projects", own, project)).status).toBe(201);
+  });
+
+  it("CA3: takes no session for a cookie that a server at another port of this host replays", async () => {
+    const [page, other] = [await signIn(serveKey), await signIn(serveKey)];
+    // A preview: browsers send it every cookie of its host, as they would send it to our port.
+    const preview = createServer(async ({ headers: { cookie = "" } }, response) => {
+      const guesses = [{}, { "x-wavesmith": "dashboard" }, { "x-wavesmith": "" }, other].map((guess) => ({
+        ...guess,
+        cookie,
+      }));
+      const asked = guesses.flatMap((headers) => [
+        send("GET", "/api/v1/session", headers),
+        send("GET", "/api/v1/builds/any/events", headers),
+        send("POST", "/api/v1/projects", headers, { name: "stolen" }),
+      ]);
+      response.end(JSON.stringify((await Promise.all(asked)).map(({ status }) => status)));
+    });
+    await once(preview.listen(0, "127.0.0.1"), "listening");
+    const { port } = preview.address() as AddressInfo;
+    try {
+      const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { cookie: page.cookie } });
+      expect(await answer.json()).toEqual(Array(12).fill(401));
+    } finally {
+      await new Promise((resolve) => preview.close(resolve));
+    }
+    expect((await send("GET", "/api/v1/session", page)).status).toBe(200);
+    expect(await json(send("GET", "/api/v1/projects", page))).toMatchObject({ items: [] });
+  });
+
+  it("LF2: ends an open stream after its key or session has ended", async () => {
+    await send("POST", "/api/v1/projects", bearer(serveKey), { name: "followed" });
+    const [signedOut, revoked] = [await signIn(serveKey), await makeKey("read")];
+    const expiring = await makeKey("read", 60_000);
+    const open = [signedOut, bearer(revoked.key), bearer(expiring.key), bearer(serveKey)];
+    const streams = await Promise.all(
+      open.map(async (headers) => (await send("GET", "/api/v1/projects/followed/events", headers)).body!.getReader()),
+    );
+    const [ofSession, ofRevoked, ofExpiring, ofServer] = streams.map((reader) => async () => {
+      for (;;) if ((await reader.read()).done) return "ended";
+    });
+    for (const reader of streams) expect((await reader.read()).done).toBe(false);
+    await send("DELETE", "/api/v1/session", signedOut);
+    expect(await ofSession?.()).toBe("ended");
+    await send("DELETE", `/api/v1/keys/${revoked.view.id}`, bearer(serveKey));
+    expect(await ofRevoked?.()).toBe("ended");
+    now = new Date(now.getTime() + 60_000);
+    expect(await ofExpiring?.()).toBe("ended");
+    const unending = ofServer?.();
+    await server.stop();
+    expect(await unending).toBe("ended");
+  });
+
+  it("shows /metrics to admins of the default tenant alone", async () => {
+    const { key: foreign } = await createKey(fixture.app.ports, {
+      ...{ tenant: "acme", name: "foreign", scope: "admin", validMs: null, createdBy: "a test" },
+    });
+    const keys = [serveKey, (await makeKey("admin")).key, (await makeKey("read")).key, foreign, "wsk_wrong"];
+    const answers = await Promise.all(keys.map((key) => send("GET", "/metrics", bearer(key))));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 403, 403, 401]);
+    expect((await send("GET", "/metrics", await signIn(serveKey))).status).toBe(401);
   });
 
   it("signs a browser in by a link, once and for five minutes", async () => {
@@ -132,8 +204,11 @@ describe("keys and sessions of the API", () => {
     expect([first.status, second.status].sort()).toEqual([303, 401]);
     const [late, evil] = [await link(), await link()];
     const away = await send("GET", `${evil}&to=${encodeURIComponent("//evil.example")}`, {});
-    expect([away.status, away.headers.get("location")]).toEqual([303, "/"]);
-    expect((await send("GET", "/api/v1/session", { cookie: cookieOf(away) })).status).toBe(200);
+    const [place, token = ""] = (away.headers.get("location") ?? "").split("#token=");
+    expect([away.status, place]).toEqual([303, "/"]);
+    const page = { cookie: cookieOf(away), "x-wavesmith": token };
+    expect((await send("GET", "/api/v1/session", { cookie: page.cookie })).status).toBe(401);
+    expect((await send("GET", "/api/v1/session", page)).status).toBe(200);
     now = new Date(now.getTime() + 5 * 60_000);
     expect((await send("GET", late, {})).status).toBe(401);
     expect((await send("POST", "/api/v1/session/link", {}, { key: "wrong" })).status).toBe(401);
@@ -155,6 +230,32 @@ describe("keys and sessions of the API", () => {
 });
 
 describe("limits of the API", () => {
+  it("RL1: answers a key that asks too often with 429 and when to ask again, and no other key", async () => {
+    const fixture = await createBuildFixture();
+    const server = await startServer({
+      ...{ app: fixture.app, engine: { kind: "embedded", serveOrigin: null }, key: serveKey, requestsPerMinute: 2 },
+      ...{ host: "127.0.0.1", port: 0, inform: () => undefined, warn: () => undefined },
+    });
+    const ask = (key: string) =>
+      fetch(`${server.origin}/api/v1/builds`, { headers: { authorization: `Bearer ${key}` } });
+    try {
+      const other = await createKey(fixture.app.ports, {
+        ...{ tenant: "default", name: "other", scope: "read", validMs: null, createdBy: "a test" },
+      });
+      const answers = await Promise.all(Array.from({ length: 12 }, () => ask(serveKey)));
+      const refused = answers.filter(({ status }) => status === 429);
+      // Under load one or two may be refilled meanwhile.
+      expect(refused.length).toBeGreaterThan(5);
+      expect(answers.filter(({ status }) => status === 200).length).toBe(12 - refused.length);
+      for (const { headers } of refused) expect(Number(headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+      expect(await refused[0]?.json()).toMatchObject({ code: "capacity", remedy: expect.stringContaining("API_RATE") });
+      expect((await ask(other.key)).status).toBe(200);
+    } finally {
+      await server.stop();
+      await fixture.close();
+    }
+  });
+
   it("refuses a tenant's next build while it has as many unfinished ones as it may have", async () => {
     const fixture = await createBuildFixture({ env: { WAVESMITH_TENANT_BUILDS: "1" } });
     const server = await startServer({

@@ -1,44 +1,39 @@
 import type { MiddlewareHandler } from "hono";
-import { getCookie } from "hono/cookie";
 import type { Caller } from "../../domain/access.ts";
 import { problem } from "../problem.ts";
 import type { Callers } from "./callers.ts";
+import type { SessionCookie } from "./session-cookie.ts";
 
-// AU1. A browser sends its cookie with every request to this host, whatever page made it, and pages
-// of previews are on this host too. So with a cookie we want a sign that a page of ours asks: the
-// browser says so (Sec-Fetch-Site), and whatever changes something carries a header of ours, which
-// other origins cannot add.
-
-/** Pages that use a session send this header, with any value, with every change. */
-const pageHeader = "x-wavesmith";
+// AU1. A browser sends its cookie with every request to this host, whatever page made it and to
+// whatever port. Pages of previews are on this host too, and their servers, agents' code, receive
+// the cookie. So a session also needs the token that our page keeps in its origin's storage, and a
+// browser that says the request comes from another origin (Sec-Fetch-Site) is refused.
 
 declare module "hono" {
   interface ContextVariableMap {
     /** Null without a valid key or session. */
     caller: Caller | null;
+    /** Looks again who asks; null once the key or session has ended. */
+    findCaller: () => Promise<Caller | null>;
   }
 }
 
-/** Finds out who asks, by a key or a cookie. It refuses only forged requests; routes refuse others. */
+/** Finds out who asks, by a key or a session. It refuses only forged requests; routes refuse others. */
 export const authenticate =
-  (callers: Callers, cookieName: string): MiddlewareHandler =>
+  (callers: Callers, cookie: SessionCookie): MiddlewareHandler =>
   async (context, next) => {
     const { req } = context;
     const authorization = req.header("authorization");
-    if (authorization !== undefined) {
-      const key = /^Bearer (\S+)$/i.exec(authorization)?.[1];
-      context.set("caller", key === undefined ? null : await callers.withKey(key));
-      return next();
-    }
-    const token = getCookie(context, cookieName);
-    if (token === undefined) context.set("caller", null);
-    else {
-      const site = req.header("sec-fetch-site") ?? "same-origin";
-      if (site !== "same-origin" && site !== "none")
-        return problem(403, "forbidden", "a page of another origin may not use this session");
-      if (!["GET", "HEAD"].includes(req.method) && req.header(pageHeader) === undefined)
-        return problem(403, "forbidden", `a change made with a session needs the header ${pageHeader}`);
-      context.set("caller", await callers.withSession(token));
-    }
+    const key = /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1];
+    const session = authorization === undefined ? cookie.read((name) => req.header(name)) : null;
+    const site = req.header("sec-fetch-site") ?? "same-origin";
+    if (authorization === undefined && site !== "same-origin" && site !== "none")
+      return problem(403, "forbidden", "a page of another origin may not use this session");
+    const findCaller = async (): Promise<Caller | null> => {
+      if (key !== undefined) return callers.withKey(key);
+      return session === null ? null : callers.withSession(session);
+    };
+    context.set("findCaller", findCaller);
+    context.set("caller", await findCaller());
     return next();
   };

@@ -7,6 +7,8 @@ import type { Caller } from "../../domain/access.ts";
 // CA1. A session ends with the key that opened it: it holds the key's hash, which is looked up
 // again with every request.
 // CA2. A link opens one session: the statement that marks it as used finds it unused.
+// CA3. A session needs two tokens: one in a cookie, which other ports of the host receive as well,
+// and one that only our page has. Its row holds the hash of both together.
 
 const sessionMs = 30 * 24 * 60 * 60_000;
 const linkMs = 5 * 60_000;
@@ -18,20 +20,31 @@ export interface Token {
   readonly validMs: number;
 }
 
+/** What a browser shows with every request. */
+export interface SessionProof {
+  /** The token in the cookie. */
+  readonly token: string;
+  /** The token that our page keeps, and no other origin can read. */
+  readonly pageToken: string;
+}
+
+/** A session that was opened. */
+export type OpenedSession = Token & SessionProof;
+
 /** Who may ask the API: holders of a key, and browsers that showed one. */
 export interface Callers {
   /** Returns the holder of a key; null if it is unknown, expired or revoked. */
   withKey(key: string): Promise<Caller | null>;
   /** Returns whose session this is; null if it or its key has ended. */
-  withSession(token: string): Promise<Caller | null>;
+  withSession(proof: SessionProof): Promise<Caller | null>;
   /** Opens a session for a key; null if the key is not valid. */
-  signIn(key: string): Promise<Token | null>;
+  signIn(key: string): Promise<OpenedSession | null>;
   /** Ends a session. Does nothing for an unknown one. */
-  signOut(token: string): Promise<void>;
+  signOut(proof: SessionProof): Promise<void>;
   /** Makes a token that opens one session within five minutes; null if the key is not valid. */
   createLink(key: string): Promise<Token | null>;
   /** Opens the session of a link; null if it was used, has expired or never was. */
-  useLink(token: string): Promise<Token | null>;
+  useLink(token: string): Promise<OpenedSession | null>;
 }
 
 interface CallerOptions {
@@ -59,34 +72,43 @@ export async function createCallers({ ports, serveKey }: CallerOptions): Promise
     const { id: keyId, tenantId, scope, name } = row;
     return { tenantId, tenant: tenant.name, scope, keyId, name };
   };
-  const open = async (kind: "session" | "link", keyHash: string): Promise<Token | null> => {
+  const open = async (kind: "session" | "link", { id, keyHash }: { id: string; keyHash: string }, validMs: number) => {
     const caller = await withHash(keyHash);
-    if (caller === null) return null;
-    const token = randomBytes(32).toString("base64url");
-    const validMs = kind === "session" ? sessionMs : linkMs;
+    if (caller === null) return false;
     const { tenantId } = caller;
     const createdAt = clock.now();
     const expiresAt = new Date(createdAt.getTime() + validMs);
-    await store.sessions.insert({ id: hashOfToken(token), tenantId, kind, keyHash, createdAt, expiresAt });
-    return { token, validMs };
+    await store.sessions.insert({ id, tenantId, kind, keyHash, createdAt, expiresAt });
+    return true;
+  };
+  const openSession = async (keyHash: string): Promise<OpenedSession | null> => {
+    const proof = { token: newToken(), pageToken: newToken() };
+    const isOpen = await open("session", { id: sessionId(proof), keyHash }, sessionMs);
+    return isOpen ? { ...proof, validMs: sessionMs } : null;
   };
   return {
     withKey: (key) => withHash(hashOfKey(key)),
-    async withSession(token) {
-      const row = await store.sessions.find({ id: hashOfToken(token), kind: "session", endedAt: null });
+    async withSession(proof) {
+      const row = await store.sessions.find({ id: sessionId(proof), kind: "session", endedAt: null });
       return row === null || row.expiresAt <= clock.now() ? null : withHash(row.keyHash);
     },
-    signIn: (key) => open("session", hashOfKey(key)),
-    async signOut(token) {
-      await store.sessions.update({ id: hashOfToken(token), endedAt: null }, { endedAt: clock.now() });
+    signIn: (key) => openSession(hashOfKey(key)),
+    async signOut(proof) {
+      await store.sessions.update({ id: sessionId(proof), endedAt: null }, { endedAt: clock.now() });
     },
-    createLink: (key) => open("link", hashOfKey(key)),
+    async createLink(key) {
+      const token = newToken();
+      const isOpen = await open("link", { id: hashOfToken(token), keyHash: hashOfKey(key) }, linkMs);
+      return isOpen ? { token, validMs: linkMs } : null;
+    },
     async useLink(token) {
       const unused = { id: hashOfToken(token), kind: "link" as const, endedAt: null };
       const [row] = await store.sessions.update(unused, { endedAt: clock.now() });
-      return row === undefined || row.expiresAt <= clock.now() ? null : open("session", row.keyHash);
+      return row === undefined || row.expiresAt <= clock.now() ? null : openSession(row.keyHash);
     },
   };
 }
 
+const newToken = (): string => randomBytes(32).toString("base64url");
+const sessionId = ({ token, pageToken }: SessionProof): string => hashOfToken(`${token}.${pageToken}`);
 const hashOfToken = (token: string): string => createHash("sha256").update(token).digest("hex");

@@ -1,15 +1,14 @@
 import { parse } from "hono/utils/cookie";
-import type { Token } from "./callers.ts";
+import type { SessionProof, Token } from "./callers.ts";
 
 type CookieHeaders = Readonly<Record<string, string>>;
 
-/** The cookie that holds a browser's session. */
+/** The cookie with half of what proves a browser's session (CA3). */
 export interface SessionCookie {
-  readonly name: string;
   set(session: Token): CookieHeaders;
   clear(): CookieHeaders;
-  /** Returns the token in a Cookie header; null if there is none. */
-  read(header: string | undefined): string | null;
+  /** Returns the tokens of a request; null unless it has both. */
+  read(header: (name: string) => string | undefined): SessionProof | null;
 }
 
 /**
@@ -19,13 +18,16 @@ export interface SessionCookie {
 export function createSessionCookie(installation: string, isSecure: boolean): SessionCookie {
   const name = `wavesmith_${installation}`;
   const header = (value: string, maxAgeS: number): CookieHeaders => {
-    const parts = [`${name}=${value}`, "Path=/", `Max-Age=${maxAgeS}`, "HttpOnly", "SameSite=Strict"];
+    const parts = [`${name}=${value}`, "Path=/api/v1", `Max-Age=${maxAgeS}`, "HttpOnly", "SameSite=Strict"];
     return { "set-cookie": [...parts, ...(isSecure ? ["Secure"] : [])].join("; "), "cache-control": "no-store" };
   };
   return {
-    name,
     set: ({ token, validMs }) => header(token, validMs / 1000),
     clear: () => header("", 0),
-    read: (text) => (text === undefined ? null : (parse(text, name)[name] ?? null)),
+    read(read) {
+      const token = parse(read("cookie") ?? "", name)[name];
+      const pageToken = read("x-wavesmith");
+      return token === undefined || pageToken === undefined ? null : { token, pageToken };
+    },
   };
 }

@@ -17,6 +17,8 @@ export interface ApiContext {
   readonly warn: (message: string) => void;
   /** Aborted when the server stops, which ends every stream. */
   readonly stopping: AbortSignal;
+  /** Milliseconds after which a silent stream shows that it lives. */
+  readonly heartbeatMs: number;
 }
 
 /** The request that a handler gets; each part has passed its schema. */
@@ -29,6 +31,8 @@ export interface ApiCall<Params, Query, Body> {
   header(name: string): string | undefined;
   /** Aborted when the client is gone. */
   readonly gone: AbortSignal;
+  /** Whether the key or session is still valid, for streams that outlive the first check. */
+  isAllowed(): Promise<boolean>;
 }
 
 export interface ApiReply {

@@ -1,10 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../domain/errors.ts";
 import { problemWith } from "../problem.ts";
-import type { ApiContext } from "./endpoint.ts";
+import type { ApiCall, ApiContext } from "./endpoint.ts";
 
 // LF1. A stream reads the next events only when its client has taken the last ones, so a client
 // that never reads costs one page and no more.
+// LF2. A stream asks at each heartbeat, and with events as often, whether its caller may still read.
 
 export interface StreamEvent {
   readonly id: number;
@@ -26,16 +27,23 @@ export interface StreamSource {
   onMore(wake: () => void): { stop(): void };
 }
 
-const heartbeatMs = 15_000;
+/** Who reads a stream. */
+export type Reader = Pick<ApiCall<never, never, never>, "gone" | "isAllowed">;
+
 const pollMs = 1_000;
 const soonMs = 20;
 const mostStreams = 1_000;
 let openStreams = 0;
 
 /**
- * Answers with server-sent events until the source is over, the client goes or the server stops.
+ * Answers with server-sent events until the source is over, the client goes, its key or session
+ * ends, or the server stops.
  */
-export function eventStream({ stopping, warn }: ApiContext, gone: AbortSignal, source: StreamSource): Response {
+export function eventStream(
+  { stopping, warn, heartbeatMs }: ApiContext,
+  { gone, isAllowed }: Reader,
+  source: StreamSource,
+): Response {
   if (openStreams >= mostStreams) {
     return problemWith(429, "capacity", `${mostStreams} streams are open already`, { retryAfterMs: 10_000 });
   }
@@ -59,8 +67,15 @@ export function eventStream({ stopping, warn }: ApiContext, gone: AbortSignal, s
     ended.abort();
     if (!isCancelled) controller.close();
   };
+  let askedAt = performance.now();
+  const mayRead = async (): Promise<boolean> => {
+    if (performance.now() - askedAt < heartbeatMs) return true;
+    askedAt = performance.now();
+    return isAllowed();
+  };
   const send = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
-    const text = await nextText(source, bell, signal);
+    const next = await nextText(source, { bell, signal, heartbeatMs });
+    const text = (await mayRead()) ? next : null;
     if (text === null) end(controller);
     else if (!isCancelled) controller.enqueue(encoder.encode(text));
   };
@@ -83,7 +98,10 @@ export function eventStream({ stopping, warn }: ApiContext, gone: AbortSignal, s
 }
 
 /** Waits for events, or until a heartbeat is due; null when the stream is over. */
-async function nextText(source: StreamSource, bell: Bell, signal: AbortSignal): Promise<string | null> {
+async function nextText(
+  source: StreamSource,
+  { bell, signal, heartbeatMs }: { bell: Bell; signal: AbortSignal; heartbeatMs: number },
+): Promise<string | null> {
   const heartbeatAt = performance.now() + heartbeatMs;
   while (!signal.aborted) {
     const rung = bell.next();

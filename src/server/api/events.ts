@@ -3,7 +3,7 @@ import { eventJson } from "../../api/event-json.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { FedEvent } from "../port.ts";
 import { getBuild } from "./builds.ts";
-import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
+import { type ApiCall, type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 import { eventStream, type StreamEvent } from "./event-stream.ts";
 import { findProject } from "./projects.ts";
 
@@ -24,7 +24,7 @@ export function eventEndpoints(api: ApiContext): Endpoint[] {
       summary: "Follow the events of a build (server-sent events; resumes after Last-Event-ID)",
       async handle(call) {
         const { id: buildId } = await getBuild(app, call.params.id);
-        return follow(api, { buildId }, { ...call.query, last: call.header("last-event-id"), gone: call.gone });
+        return follow(api, { buildId }, call);
       },
     }),
     endpoint("get /projects/{id}/events", {
@@ -32,30 +32,27 @@ export function eventEndpoints(api: ApiContext): Endpoint[] {
       summary: "Follow the events of a project's builds and sandbox",
       async handle(call) {
         const { id: projectId } = await findProject(app, call.params.id);
-        return follow(api, { projectId }, { ...call.query, last: call.header("last-event-id"), gone: call.gone });
+        return follow(api, { projectId }, call);
       },
     }),
   ];
 }
 
-interface Following {
-  readonly after?: number | undefined;
-  readonly follow: "true" | "false";
-  readonly last: string | undefined;
-  readonly gone: AbortSignal;
-}
-
-async function follow(api: ApiContext, of: Subject, { after: asked, follow: follows, last, gone }: Following) {
+async function follow(api: ApiContext, of: Subject, call: ApiCall<unknown, z.infer<typeof query>, unknown>) {
   const { feed } = api.app;
-  let after = lastEventId(last) ?? asked ?? null;
+  let after = lastEventId(call.header("last-event-id")) ?? call.query.after ?? null;
   // An answer with a status comes before the first event.
   if ((await feed.read(of, after, 1)) === null) throw unknownEvent(after);
-  return eventStream(api, gone, {
+  return eventStream(api, call, {
     async next() {
       const page = await feed.read(of, after, pageSize);
       if (page === null) throw unknownEvent(after);
       after = page.events.at(-1)?.seq ?? after;
-      return { events: page.events.map(shown), hasMore: page.hasMore, isOver: follows === "false" && !page.hasMore };
+      return {
+        events: page.events.map(shown),
+        hasMore: page.hasMore,
+        isOver: call.query.follow === "false" && !page.hasMore,
+      };
     },
     onMore: (wake) => feed.onCommit(wake),
   });

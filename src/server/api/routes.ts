@@ -66,7 +66,7 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
   const { callers, cookie, rateLimit, stopping } = api;
   const endpoints = endpointsOf(api);
   const endpointsFor = createEndpointsFor(api);
-  routes.use(`${base}/*`, authenticate(callers, cookie.name));
+  routes.use(`${base}/*`, authenticate(callers, cookie));
   routes.openAPIRegistry.registerComponent("securitySchemes", "key", { type: "http", scheme: "bearer" });
   for (const [index, one] of endpoints.entries()) {
     register(routes, one);
@@ -120,9 +120,11 @@ async function signIn({ req }: Context, { callers, cookie }: ApiContext): Promis
     return problem(401, "unauthorized", "this link was used or has expired", "wavesmith open makes another");
   // A path of ours; `//host` and `/\\host` would lead elsewhere.
   const location = /^\/(?![/\\])[\x21-\x7e]*$/.test(to) ? to : "/";
+  // Browsers send no server what follows `#`; the page takes it from there.
+  const headers = { ...cookie.set(session), location: `${location.replace(/#.*/, "")}#token=${session.pageToken}` };
   return new Response(null, {
     status: 303,
-    headers: { ...cookie.set(session), location, "referrer-policy": "no-referrer" },
+    headers: { ...headers, "referrer-policy": "no-referrer" },
   });
 }
 
@@ -162,6 +164,7 @@ async function answer(context: Context, one: Endpoint, stopping: AbortSignal): P
     body: await bodyOf(context, one, stopping),
     header: (name: string) => context.req.header(name),
     gone: context.req.raw.signal,
+    isAllowed: async () => (await context.get("findCaller")()) !== null,
   };
   const reply = await one.handle(call as unknown as ApiCall<never, never, never>);
   return reply instanceof Response ? reply : jsonReply(context, { status: one.status, ...reply });

@@ -14,14 +14,15 @@ export function sessionEndpoints({ callers, cookie }: ApiContext): Endpoint[] {
     problem(401, "unauthorized", "the key is wrong, expired or revoked", "wavesmith keys create makes a key");
   return [
     endpoint("post /session", {
-      summary: "Sign a browser in: a key becomes a cookie",
+      summary: "Sign a browser in: a key becomes a cookie, and a token for the header x-wavesmith",
       needs: "nothing",
       body: keyBody,
-      reply: z.void(),
-      status: 204,
+      reply: z.looseObject({ token: z.string() }),
+      status: 201,
       async handle({ body }) {
         const session = await callers.signIn(body.key);
-        return session === null ? refused() : new Response(null, { status: 204, headers: cookie.set(session) });
+        if (session === null) return refused();
+        return { headers: cookie.set(session), body: { token: session.pageToken } };
       },
     }),
     endpoint("get /session", {
@@ -37,8 +38,8 @@ export function sessionEndpoints({ callers, cookie }: ApiContext): Endpoint[] {
       reply: z.void(),
       status: 204,
       async handle({ header }) {
-        const token = cookie.read(header("cookie"));
-        if (token !== null) await callers.signOut(token);
+        const session = cookie.read(header);
+        if (session !== null) await callers.signOut(session);
         return new Response(null, { status: 204, headers: cookie.clear() });
       },
     }),

@@ -15,7 +15,7 @@ import {
   pageQuery,
   personName,
 } from "./endpoint.ts";
-import { eventStream } from "./event-stream.ts";
+import { eventStream, type Reader } from "./event-stream.ts";
 import { lastEventId } from "./events.ts";
 
 type Store = ServedApp["ports"]["store"];
@@ -117,7 +117,7 @@ export function taskEndpoints(api: ApiContext): Endpoint[] {
       params: taskParams,
       query: logQuery,
       reply: logReply,
-      async handle({ params, query, header, gone }) {
+      async handle({ params, query, header, gone, isAllowed }) {
         const { id: buildId } = await getBuild(app, params.id);
         const task = await findTask(app, buildId, params.task);
         const number = query.attempt === undefined ? {} : { number: query.attempt };
@@ -125,7 +125,7 @@ export function taskEndpoints(api: ApiContext): Endpoint[] {
         if (found === null) throw new WavesmithError("not-found", `task ${task.key} has no such attempt yet`);
         const from = lastEventId(header("last-event-id")) ?? query.offset;
         const log = { jobKey: found.jobKey, attempt: found.number };
-        if (query.follow === "true") return followLog(api, log, { from, gone });
+        if (query.follow === "true") return followLog(api, log, { from, reader: { gone, isAllowed } });
         return { body: await readLog(store, log, from) };
       },
     }),
@@ -159,11 +159,11 @@ async function readLog(store: Store, { jobKey, attempt }: Log, offset: number) {
 
 const bytesFrom = (text: string, skipped: number): string => Buffer.from(text).subarray(skipped).toString();
 
-function followLog(api: ApiContext, log: Log, { from, gone }: { from: number; gone: AbortSignal }): Response {
+function followLog(api: ApiContext, log: Log, { from, reader }: { from: number; reader: Reader }): Response {
   const { store } = api.app.ports;
   let offset = from;
   let isOver = false;
-  return eventStream(api, gone, {
+  return eventStream(api, reader, {
     async next() {
       if (isOver) return { events: [], hasMore: false, isOver };
       const { text, nextOffset, ended, ...rest } = await readLog(store, log, offset);
