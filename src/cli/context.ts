@@ -77,8 +77,8 @@ export function createContext(options: GlobalOptions, environment: Environment, 
       const url = options.server ?? set ?? "";
       if (url === "") return null;
       const origin = originOf(url);
-      const own = environment.WAVESMITH_KEY ?? (await keyOfOwnServer(await config(), origin));
-      return { url: origin, key: own };
+      const key = environment.WAVESMITH_KEY || (await keyOfOwnServer(await config(), origin));
+      return { url: origin, key };
     },
     config,
     warning,
@@ -121,7 +121,7 @@ function originOf(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url !== null && ["http:", "https:"].includes(url.protocol)) return url.origin;
   throw new WavesmithError("usage", `${text} is not the address of a server`, {
-    remedy: "--server http://127.0.0.1:4400",
+    remedy: "give --server or WAVESMITH_SERVER a URL, such as http://127.0.0.1:4400",
   });
 }
 

@@ -283,7 +283,7 @@ function addSetupCommands(program: Command, command: AddCommand): void {
   command(
     program,
     "serve",
-    "drive every project's builds and answer HTTP for events and Inngest",
+    "drive every project's builds, with a dashboard, an HTTP API and an endpoint for Inngest",
     async (context, _, options) => {
       const { serve } = await import("./commands/serve.ts");
       return serve(context, { port: options.port, host: options.host });

@@ -31,6 +31,14 @@ export const settingsSchema = z.object({
   WAVESMITH_DATABASE_WAIT: pause
     .default("60s")
     .describe("how long to wait for a database that went away, before the command ends with exit 4"),
+  WAVESMITH_SERVER: z
+    .string()
+    .optional()
+    .describe("the URL of a server that commands work on instead of a data directory, unless --data is given"),
+  WAVESMITH_KEY: z
+    .string()
+    .optional()
+    .describe("a key of that server (`wsk_…`); by default the data directory's `serve-key`, if the server is its own"),
   WAVESMITH_SANDBOX: z
     .enum(driverNames, {
       error: ({ input }) => `must be ${driverChoices}, not ${input}`,

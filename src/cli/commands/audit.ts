@@ -1,5 +1,5 @@
 import { auditJson } from "../../api/audit.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { ago, table } from "../output/format.ts";
 import { openStore } from "../parts.ts";
@@ -8,6 +8,7 @@ const most = 100;
 
 /** `audit`: lists who asked for which change, newest first, in every tenant. */
 export async function audit(context: Context): Promise<number> {
+  await refuseServer(context);
   const { store, close } = await openStore(await context.config(), "audit", context.warn);
   try {
     const rows = await store.auditEntries.list({}, { by: "id", descending: true, limit: most });

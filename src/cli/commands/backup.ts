@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, count } from "../output/format.ts";
 import { backUp, restoreBackup } from "../parts/backup.ts";
@@ -8,6 +8,7 @@ import { isUsed } from "../parts.ts";
 
 /** `backup FILE`: writes everything that another machine needs to go on into one file. */
 export async function backup(context: Context, file: string): Promise<number> {
+  await refuseServer(context);
   const config = await context.config();
   if (!isUsed(config)) {
     throw new WavesmithError("not-found", `there is nothing to back up in ${config.dataDir}`, {
@@ -26,6 +27,7 @@ export async function backup(context: Context, file: string): Promise<number> {
 
 /** `restore FILE`: makes a new data directory of a backup. */
 export async function restore(context: Context, file: string): Promise<number> {
+  await refuseServer(context);
   const config = await context.config();
   const { createdAt, projects } = await restoreBackup(config, resolve(file));
   const { dataDir } = config;

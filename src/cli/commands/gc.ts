@@ -1,4 +1,4 @@
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, count, table } from "../output/format.ts";
 import { openApp } from "../parts.ts";
@@ -13,6 +13,7 @@ const kinds = {
 
 /** `gc [--dry-run]`: removes what is kept longer than the settings say, or shows what would go. */
 export async function gc(context: Context, { dryRun }: { readonly dryRun: boolean }): Promise<number> {
+  await refuseServer(context);
   const config = await context.config();
   const { out, json } = context;
   const app = await openApp(config, context.warn);

@@ -3,7 +3,7 @@ import { defaultTenant } from "../../coordinator/build/request/project.ts";
 import { type Scope, scopes } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { randomIds } from "../../domain/ids.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { ago, table } from "../output/format.ts";
 import { openStore, type Store } from "../parts.ts";
@@ -65,6 +65,7 @@ interface KeyPorts {
 }
 
 async function withKeys(context: Context, work: (ports: KeyPorts) => Promise<number>): Promise<number> {
+  await refuseServer(context);
   const { store, close } = await openStore(await context.config(), "keys", context.warn);
   try {
     return await work({ store, clock: { now: () => new Date() }, ids: randomIds });

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { createClient } from "../../client/client.ts";
 import { createMcpServer } from "../../mcp/mcp-server.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { withServedApp } from "../data/served-app.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
@@ -13,6 +13,7 @@ import { openServer, serverKey } from "../parts.ts";
  * until stdin ends. Its tools call the API of a server on a free port of loopback.
  */
 export async function mcp(context: Context): Promise<number> {
+  await refuseServer(context);
   const config = await context.config();
   const interrupts = watchInterrupts(process);
   interrupts.on((count) => {

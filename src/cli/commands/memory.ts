@@ -14,7 +14,9 @@ import type { App } from "../parts.ts";
 /** `memory [show|edit|set FILE]`: what a project remembers of its builds. */
 export function memory(context: Context, action: string, file: string | undefined): Promise<number> {
   if (!["show", "edit", "set"].includes(action)) {
-    throw new WavesmithError("usage", `memory has no action ${action}`, { remedy: "memory show, edit or set FILE" });
+    throw new WavesmithError("usage", `memory has no action ${action}`, {
+      remedy: "use wavesmith memory show, edit or set FILE",
+    });
   }
   return withApp(context, async (app) => {
     const { id, name, memory: before } = await findProject(app, context);
@@ -40,7 +42,7 @@ async function findProject({ store }: App, { options, hints }: Context) {
   if (only === undefined) {
     throw new WavesmithError(
       "not-found",
-      project === undefined ? "there is no project yet" : `there is no ${project}`,
+      project === undefined ? "there is no project yet" : `there is no project ${project}`,
       {
         remedy: hints.command("build PLAN"),
       },
@@ -53,7 +55,7 @@ async function findProject({ store }: App, { options, hints }: Context) {
 
 async function readNew(file: string | undefined): Promise<string> {
   if (file === undefined)
-    throw new WavesmithError("usage", "memory set needs a file", { remedy: "memory set FILE, or - for stdin" });
+    throw new WavesmithError("usage", "memory set needs a file", { remedy: "name one, or - for stdin" });
   if (file === "-") return textOf(process.stdin);
   try {
     return readFileSync(file, "utf8");

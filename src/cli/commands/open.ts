@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { findBuildOrLatest } from "../data/find-build.ts";
 import { withStore } from "../data/reading.ts";
 import { readAddress } from "../data/server-address.ts";
@@ -8,6 +8,7 @@ import { exit } from "../output/exit-codes.ts";
 
 /** `open [BUILD]`: prints a link that signs a browser in once, and on a terminal opens it. */
 export async function openDashboard(context: Context, build: string | undefined): Promise<number> {
+  await refuseServer(context);
   const config = await context.config();
   const origin = await readAddress(config.dataDir);
   const link = origin === null ? null : await askForLink(config, origin);

@@ -100,7 +100,8 @@ const logging = (context: Context, log: JsonLog): Context => ({
 function printKey({ out, json }: Context, { key, path }: KeyFile, isLogged: boolean): void {
   if (json) out.json({ type: "serve.key", key, keyFile: path });
   else if (isLogged) out.line(`created the server's key: it is in ${path}`);
-  else out.line(`created the key for POST /e/KEY: ${key} (kept in ${path}; it will not be printed again)`);
+  else
+    out.line(`created the key of the API and of POST /e/KEY: ${key} (kept in ${path}; it will not be printed again)`);
 }
 
 function greeting({ engine, dataDir }: Config, origin: string, keyFile: string | null): string[] {

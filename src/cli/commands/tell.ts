@@ -40,6 +40,6 @@ function onlyRunningTask({ build, tasks }: BuildView): string {
   const [only, ...others] = running;
   if (only !== undefined && others.length === 0) return only.key;
   const keys = running.map(({ key }) => key).join(", ");
-  const message = only === undefined ? "no task is running: name one" : `several tasks are running: ${keys}`;
+  const message = only === undefined ? `no task of ${build.id} is running` : `several tasks are running: ${keys}`;
   throw new WavesmithError("usage", message, { remedy: `name the task: wavesmith tell ${build.id} --task TASK "…"` });
 }
