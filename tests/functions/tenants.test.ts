@@ -167,6 +167,39 @@ describe("a tenant", () => {
     for (const own of Object.values(ids)) expect(seen).toContain(own);
   });
 
+  it("neither reads nor changes another tenant's memory, comments and messages", async () => {
+    const memory = `/api/v1/projects/${fixture.projectId}/memory`;
+    const askMemory = (key: string, headers: Record<string, string>, text?: string) =>
+      fetch(`${server.origin}${memory}`, {
+        ...(text === undefined ? {} : { method: "PUT", body: JSON.stringify({ text }) }),
+        headers: { authorization: `Bearer ${key}`, ...headers },
+      });
+    const before = (await askMemory(owner, {})).headers.get("etag") ?? "";
+    const written = await askMemory(owner, { "if-match": before }, "Doors are green.");
+    const now = written.headers.get("etag") ?? "";
+    expect([written.status, now === before]).toEqual([200, false]);
+    expect((await askMemory(owner, { "if-match": before }, "Lost.")).status).toBe(409);
+    expect((await askMemory(owner, { "if-none-match": now })).status).toBe(304);
+
+    const ofBuild = `/api/v1/builds/${buildId}`;
+    const said = JSON.stringify({ text: "forged" });
+    const refused = [
+      await askMemory(stranger, {}),
+      await askMemory(stranger, { "if-none-match": now }),
+      await askMemory(stranger, { "if-match": now }, "forged"),
+      await askMemory(stranger, {}, "forged"),
+      await ask(stranger, "get", `${ofBuild}/findings`),
+      await ask(stranger, "post", `${ofBuild}/findings`, said),
+      await ask(stranger, "get", `${ofBuild}/tasks/first/messages`),
+      await ask(stranger, "post", `${ofBuild}/tasks/first/messages`, said),
+    ];
+    expect(refused.map(({ status }) => status)).toEqual(Array(8).fill(404));
+    expect(await (await askMemory(owner, {})).json()).toEqual({ text: "Doors are green.", tag: now });
+    const { store } = fixture.app;
+    const rows = [await store.findings.list({}), await store.messages.list({ buildId })];
+    expect(JSON.stringify(rows)).not.toContain("forged");
+  });
+
   it("has projects and builds of its own, also under a name that another tenant uses", async () => {
     const made = await ask(stranger, "post", "/api/v1/projects", JSON.stringify({ name }));
     expect(made.status).toBe(201);

@@ -169,7 +169,7 @@ export function jsonReply(context: Context, { status = 200, headers = {}, body }
   if (context.req.method !== "GET") {
     return new Response(text, { status, headers: { "content-type": "application/json", ...headers } });
   }
-  const etag = `"${createHash("sha256").update(text).digest("base64url").slice(0, 27)}"`;
+  const etag = headers.etag ?? `"${createHash("sha256").update(text).digest("base64url").slice(0, 27)}"`;
   const known = context.req.header("if-none-match") ?? "";
   const common = { etag, "cache-control": "private, no-cache", ...headers };
   const isKnown = known.split(",").some((one) => one.trim().replace(/^W\//, "") === etag || one.trim() === "*");
