@@ -76,7 +76,7 @@ function pathLines([path, operations]: readonly [string, Readonly<Record<string,
   const methods = Object.entries(operations)
     .sort(byKey)
     .flatMap(([method, operation]) => [
-      `    /** ${operation.summary} */`,
+      ...commentLines(operation.summary),
       `    ${method}: ${operationType(operation)};`,
     ]);
   return [`  ${JSON.stringify(path)}: {`, ...methods, "  };"];
@@ -109,6 +109,14 @@ const contentType = (content: Content): string =>
   `{ ${Object.entries(content)
     .map(([media, { schema }]) => `${JSON.stringify(media)}: ${typeOf(schema)};`)
     .join(" ")} }`;
+
+/** Returns a summary as a comment of at most 100 columns. */
+function commentLines(summary: string): string[] {
+  const line = `    /** ${summary} */`;
+  if (line.length <= 100) return [line];
+  const at = summary.lastIndexOf(" ", 90);
+  return ["    /**", `     * ${summary.slice(0, at)}`, `     * ${summary.slice(at + 1)}`, "     */"];
+}
 
 /** Returns a schema as a TypeScript type. Fails for a keyword that it does not know. */
 function typeOf(schema: Schema): string {

@@ -36,7 +36,10 @@ export interface App {
   readonly config: Config;
   readonly ports: Ports;
   readonly store: Store;
-  /** The tenant of `ports` and `feed`; the app itself sees every tenant, and acts for the default one. */
+  /**
+   * The tenant of `ports` and `feed`; the app itself sees every tenant, and acts for the default
+   * one.
+   */
   readonly tenant: ServedTenant;
   /** Returns the app as the requests of a tenant see it (W11). */
   forTenant(tenant: ServedTenant): Promise<ServedApp>;

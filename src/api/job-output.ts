@@ -20,7 +20,10 @@ export async function jobOutputs(store: Store, buildId: string): Promise<JobOutp
   return sources.map((source) => ({ ...source, outputBytes: jobs.get(source.jobKey) ?? 0 }));
 }
 
-/** Reads at most `limit` parts of a job's output that begin after an offset; -1 begins with the first. */
+/**
+ * Reads at most `limit` parts of a job's output that begin after an offset; -1 begins with the
+ * first.
+ */
 export async function outputAfter(
   store: Store,
   jobKey: string,

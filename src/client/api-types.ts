@@ -70,7 +70,10 @@ export interface paths {
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "gate": string; "verdict": (string | null); [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/graph": {
-    /** Show a build's tasks by wave, also of waves to come, with the times of its attempts and gate runs */
+    /**
+     * Show a build's tasks by wave, also of waves to come, with the times of its attempts and
+     * gate runs
+     */
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["BuildGraph"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/jobs": {
@@ -108,7 +111,10 @@ export interface paths {
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "model"?: string; "agent"?: string; "unchanged"?: boolean; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/rollback": {
-    /** Move main back to the end of a wave (0 is where the build began), or undo the last rollback */
+    /**
+     * Move main back to the end of a wave (0 is where the build began), or undo the last
+     * rollback
+     */
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": ({ "wave": number; } | { "undo": true; }); } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/tasks": {
@@ -120,7 +126,10 @@ export interface paths {
     get: { parameters: { path: { "id": string; "task": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Task"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/tasks/{task}/logs": {
-    /** Read an attempt's output from an offset in bytes; follow=true sends it as server-sent events */
+    /**
+     * Read an attempt's output from an offset in bytes; follow=true sends it as server-sent
+     * events
+     */
     get: { parameters: { path: { "id": string; "task": string; }; query?: { "offset"?: (number | null); "attempt"?: number; "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Log"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/tasks/{task}/messages": {
@@ -216,7 +225,10 @@ export interface paths {
     post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Sandbox"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/sources": {
-    /** Upload a source: a git bundle of the branch main; a build of the project names it as {upload: ID} */
+    /**
+     * Upload a source: a git bundle of the branch main; a build of the project names it as
+     * {upload: ID}
+     */
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/x-git-bundle": string; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": { "id": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/sandboxes": {

@@ -34,7 +34,9 @@ export interface Client {
   followBuild(buildId: string, options?: FollowOptions): AsyncGenerator<ServerEvent>;
   /** Does the same for a project's builds and sandbox. `project` is an id or a name. */
   followProject(project: string, options?: FollowOptions): AsyncGenerator<ServerEvent>;
-  /** Uploads a git bundle of the branch main as a source for builds of a project. Returns its id. */
+  /**
+   * Uploads a git bundle of the branch main as a source for builds of a project. Returns its id.
+   */
   uploadSource(project: string, bundle: Blob): Promise<string>;
   /** Yields an attempt's output: events `log` with `data.text`, then one event `end`. */
   followLog(

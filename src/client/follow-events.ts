@@ -19,7 +19,9 @@ export interface EventsRequest {
   readonly onLost?: (error: Error) => void;
 }
 
-/** The server sends a comment every 15 seconds, so a silence of this length is a lost connection. */
+/**
+ * The server sends a comment every 15 seconds, so a silence of this length is a lost connection.
+ */
 const silenceMs = 45_000;
 const firstPauseMs = 250;
 const longestPauseMs = 10_000;

@@ -26,6 +26,7 @@ const refKind = (ref: string): string => Object.entries(refKinds).find(([prefix]
 
 /** The operations' transactions; the store adds `.before-commit` and `.after-commit`. */
 const transactions = [
+  "add-comment",
   "admit-build",
   "after-stop",
   "ask-again",
@@ -33,6 +34,7 @@ const transactions = [
   "ask-second-look",
   "claim-attempt",
   "claim-gate",
+  "create-key",
   "deliver-wave",
   "edit-plan",
   "end-job",
@@ -74,6 +76,7 @@ const transactions = [
   "store-build",
   "store-output",
   "take-events",
+  "tell-task",
   "undo-rollback",
   "wave-approved",
   "wave-rejected",

@@ -18,8 +18,8 @@ export interface Caller {
 }
 
 /**
- * What each tenant may have at once, and spend in all; null: no limit. How many sandboxes it may run
- * is part of the sandbox policy.
+ * What each tenant may have at once, and spend in all; null: no limit. How many sandboxes it may
+ * run is part of the sandbox policy.
  */
 export interface TenantLimits {
   /** Builds that have not ended. */

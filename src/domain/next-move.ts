@@ -235,8 +235,8 @@ function madePlanMove(build: BuildFact, wave: WaveFact): Move {
 }
 
 /**
- * Handles a wave with comments, or a rejected one that was reopened: sends the reason to the fixer where that can help,
- * otherwise asks the person again.
+ * Handles a wave with comments, or a rejected one that was reopened: sends the reason to the fixer
+ * where that can help, otherwise asks the person again.
  */
 function rejectedMove(build: BuildFact, wave: WaveFact): Move {
   const mayFix = build.fixerAvailable && wave.fixFailed === null && wave.fixRounds < build.maxFixRounds;

@@ -1,6 +1,8 @@
 import type { CallEnding, ModelLimits, ModelUsage, ProviderName, ProviderTools } from "../domain/models.ts";
 
-/** A `session` is an attempt's, continued by a person; its fence is the minute at which it expires. */
+/**
+ * A `session` is an attempt's, continued by a person; its fence is the minute at which it expires.
+ */
 export type ModelOwnerKind = "attempt" | "gate" | "session";
 
 /** The owner of a call: an attempt or a gate's agent, under the fence that made it live. */

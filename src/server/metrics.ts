@@ -2,7 +2,8 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { MiddlewareHandler } from "hono";
 import { gauge, type Measure } from "../domain/measures.ts";
 
-// The text format of Prometheus, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
+// The text format of Prometheus, version 0.0.4:
+// https://prometheus.io/docs/instrumenting/exposition_formats/
 
 export const metricsType = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -10,8 +10,9 @@ import type { GivenComment } from "../../coordinator/wave/comments.ts";
 import type { BuildStatus } from "../../domain/status.ts";
 import type { ChangedFile } from "../parts.ts";
 
-// What commands need of the place where builds are. There are two: a data directory (`directory.ts`)
-// and a server (`server.ts`). Both fail with the same errors, so that commands print the same.
+// What commands need of the place where builds are. There are two: a data directory
+// (`directory.ts`) and a server (`server.ts`). Both fail with the same errors, so that commands
+// print the same.
 
 /** A build as it is now, and what is known of it besides. */
 export interface SeenBuild {

@@ -12,9 +12,9 @@ import { harmless } from "../output/format.ts";
 import type { App } from "../parts.ts";
 
 /**
- * `shell --session [BUILD] [--task ID]`: talks with the agent of the attempt that failed last, or of
- * the task's last attempt, in its own session. Changes are discarded on exit, but the next attempt
- * continues the session.
+ * `shell --session [BUILD] [--task ID]`: talks with the agent of the attempt that failed last, or
+ * of the task's last attempt, in its own session. Changes are discarded on exit, but the next
+ * attempt continues the session.
  */
 export function openSessionShell(context: Context, name: string | undefined, taskKey: string | undefined) {
   return withSteering(context, async ({ app }) => {

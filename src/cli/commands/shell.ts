@@ -13,8 +13,8 @@ const dayMs = 24 * 3600 * 1000;
 /**
  * `shell [BUILD] [--task ID]`: opens a shell in the build's sandbox, in a temporary checkout of
  * what needs a look: the task's last commit, or the wave that waits or is blocked, or the attempt
- * that failed last, or else what has passed. The plan's setup runs there first, and the shell has its
- * variables. Changes are discarded on exit.
+ * that failed last, or else what has passed. The plan's setup runs there first, and the shell has
+ * its variables. Changes are discarded on exit.
  */
 export function openShell(context: Context, name: string | undefined, taskKey: string | undefined): Promise<number> {
   return withSteering(context, async ({ app }) => {
@@ -95,7 +95,9 @@ async function settingOf(
   return prepareJob({ ports, endpoint, plan, projectId, sha, treePath, mentions: [] });
 }
 
-/** Runs the setup before the shell opens. Ctrl-C skips the rest of it; a failure is only reported. */
+/**
+ * Runs the setup before the shell opens. Ctrl-C skips the rest of it; a failure is only reported.
+ */
 async function setUp(context: Context, guest: Guest, spec: Parameters<Guest["startJob"]>[1]): Promise<void> {
   const key = `shell-setup-${process.pid}-${Date.now()}`;
   context.out.note("setting up the tree; Ctrl-C skips it");

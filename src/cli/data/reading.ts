@@ -9,8 +9,8 @@ export interface Reading {
 }
 
 /**
- * Opens the database for a command that only reads. If nothing was ever built in the data directory,
- * calls `unused`, or without it fails with `not-found`.
+ * Opens the database for a command that only reads. If nothing was ever built in the data
+ * directory, calls `unused`, or without it fails with `not-found`.
  */
 export async function withStore(
   context: Context,

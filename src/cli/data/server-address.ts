@@ -6,7 +6,9 @@ import { join } from "node:path";
 
 const fileIn = (dataDir: string): string => join(dataDir, "serve-address");
 
-/** Records where the server answers; the result removes that record, unless a later one replaced it. */
+/**
+ * Records where the server answers; the result removes that record, unless a later one replaced it.
+ */
 export async function recordAddress(dataDir: string, origin: string): Promise<() => Promise<void>> {
   const path = fileIn(dataDir);
   const text = `${origin}\n`;

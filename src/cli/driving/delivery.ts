@@ -87,11 +87,15 @@ export async function deliverAtEnd(deliverable: Deliverable): Promise<AtEnd | nu
   }
 }
 
-/** Whether a completed build changed something that a branch of the person's repository should have. */
+/**
+ * Whether a completed build changed something that a branch of the person's repository should have.
+ */
 const isForOwnRepository = ({ build: { status, plan, headSha } }: BuildView): boolean =>
   status === "completed" && plan.source.kind === "repository" && headSha !== null && headSha !== plan.source.commit;
 
-/** Says where a completed build was delivered before; null if it was not, or its repository is gone. */
+/**
+ * Says where a completed build was delivered before; null if it was not, or its repository is gone.
+ */
 export async function deliveredBefore(deliverable: Deliverable): Promise<readonly Line[] | null> {
   const { view, authority } = deliverable;
   const { headSha: result } = view.build;

@@ -18,7 +18,9 @@ interface WebViewOptions {
   readonly buildId: string;
 }
 
-/** Shows a build in the browser: by the server of this data directory, or else by one of its own. */
+/**
+ * Shows a build in the browser: by the server of this data directory, or else by one of its own.
+ */
 export async function openWebView({ context, session, presenter, buildId }: WebViewOptions): Promise<WebView> {
   const config = await context.config();
   const plain = (text: string): void => presenter.lines([{ tone: "plain", text }]);

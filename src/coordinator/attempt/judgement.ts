@@ -16,7 +16,9 @@ interface FailureEvidence {
   readonly unfinished: string | null;
 }
 
-/** Ends for which a host outside of the sandbox may be the cause; models are reached by our proxy. */
+/**
+ * Ends for which a host outside of the sandbox may be the cause; models are reached by our proxy.
+ */
 const endsByNetwork: ReadonlySet<AgentEnd> = new Set(["finished", "crashed", "not-installed"]);
 
 /** Adds denied hosts to a failure, because a program that cannot reach a host seldom names it. */

@@ -101,7 +101,8 @@ async function sendAtOnce(ports: Ports, build: BuildRow, { id, jobKey }: Attempt
     const endpoint = await ports.driver(build.sandboxDriver).find(build.projectId);
     if (endpoint !== null) await send(ports, endpoint.guest, { attemptId: id, jobKey });
   } catch {
-    // Its job may not run yet, or no longer: its watcher tries again, then the next attempt gets it.
+    // Its job may not run yet, or no longer: its watcher tries again, then the next attempt gets
+    // it.
   }
 }
 

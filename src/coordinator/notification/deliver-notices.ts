@@ -3,7 +3,8 @@ import type { Ports } from "../port.ts";
 
 // ND1. A try is claimed by compare-and-set, which also sets when the next one is due. So two
 // processes do not make the same try, and one that is killed in the middle leaves the next try to
-// whoever runs then: a receiver may hear of an event twice, under the same id, but never not at all.
+// whoever runs then: a receiver may hear of an event twice, under the same id, but never not at
+// all.
 
 const seconds = 1_000;
 const minutes = 60 * seconds;

@@ -7,7 +7,8 @@ import type { Ports } from "../port.ts";
 // People's comments: findings about lines of a build's work.
 //
 // CM1. A comment is about a wave, or about a task. An open one keeps its wave from passing until a
-// fix has got it or a person has approved the wave all the same. A task's next attempt gets its own.
+// fix has got it or a person has approved the wave all the same. A task's next attempt gets its
+// own.
 // CM2. A comment is resolved when the attempt that got it succeeded and changed its file. Otherwise
 // it is open again, and the next fix gets it, as long as there are rounds.
 

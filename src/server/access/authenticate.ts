@@ -18,7 +18,9 @@ declare module "hono" {
   }
 }
 
-/** Finds out who asks, by a key or a session. It refuses only forged requests; routes refuse others. */
+/**
+ * Finds out who asks, by a key or a session. It refuses only forged requests; routes refuse others.
+ */
 export const authenticate =
   (callers: Callers, cookie: SessionCookie): MiddlewareHandler =>
   async (context, next) => {

@@ -14,7 +14,9 @@ const mostBuckets = 10_000;
 
 /** Counts the requests of each key. */
 export interface RateLimit {
-  /** Counts one request. Returns 0, or how many milliseconds to wait because there were too many. */
+  /**
+   * Counts one request. Returns 0, or how many milliseconds to wait because there were too many.
+   */
   waitMs(caller: Caller): number;
 }
 

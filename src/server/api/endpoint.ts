@@ -41,7 +41,9 @@ export interface ApiReply {
   readonly body: unknown;
 }
 
-/** How a request's body is read: as JSON by its schema, as text for a plan, or as a stream of bytes. */
+/**
+ * How a request's body is read: as JSON by its schema, as text for a plan, or as a stream of bytes.
+ */
 type BodyOf = { readonly schema: z.ZodType } | { readonly plan: true } | { readonly upload: string };
 
 /** A route of the API, from which its checks and its documentation are made. */

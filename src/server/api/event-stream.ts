@@ -5,7 +5,8 @@ import type { ApiCall, ApiContext } from "./endpoint.ts";
 
 // LF1. A stream reads the next events only when its client has taken the last ones, so a client
 // that never reads costs one page and no more.
-// LF2. A stream asks at each heartbeat, and with events as often, whether its caller may still read.
+// LF2. A stream asks at each heartbeat, and with events as often, whether its caller may still
+// read.
 
 export interface StreamEvent {
   readonly id: number;

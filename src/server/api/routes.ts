@@ -100,7 +100,9 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
   return routes;
 }
 
-/** Returns what makes the endpoints over a tenant's view of the app; each tenant's are made once. */
+/**
+ * Returns what makes the endpoints over a tenant's view of the app; each tenant's are made once.
+ */
 function createEndpointsFor(api: ApiContext): (caller: Caller) => Promise<readonly Endpoint[]> {
   const made = new Map<string, readonly Endpoint[]>();
   return async ({ tenantId, tenant }) => {

@@ -12,7 +12,9 @@ export async function hasRows(client: PoolClient): Promise<boolean> {
   return false;
 }
 
-/** Inserts rows as `dump-rows` wrote them. Fails with `usage` for a table or row that does not fit. */
+/**
+ * Inserts rows as `dump-rows` wrote them. Fails with `usage` for a table or row that does not fit.
+ */
 export async function loadRows(client: PoolClient, table: StoredTable, text: string): Promise<void> {
   const rows = text.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as (string | null)[]]));
   if (rows.some((row) => !Array.isArray(row) || row.length !== table.columns.length))

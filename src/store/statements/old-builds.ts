@@ -45,7 +45,9 @@ export async function findOldBuilds(session: StoreSession, before: Date): Promis
   return rows.flatMap(({ endedAt, ...row }) => (endedAt === null ? [] : [{ ...row, endedAt }]));
 }
 
-/** Removes the output of a build that ended before this moment; its end of output per attempt stays. */
+/**
+ * Removes the output of a build that ended before this moment; its end of output per attempt stays.
+ */
 export async function removeOutput(session: StoreSession, buildId: string, before: Date): Promise<void> {
   const own = sql`(select ${jobs.key} from ${jobs} join ${builds} on ${builds.id} = ${jobs.buildId}
     where ${builds.id} = ${buildId} and ${builds.endedAt} < ${before.toISOString()}::timestamptz)`;
@@ -59,7 +61,9 @@ export async function removeOldEvents(session: StoreSession, before: Date): Prom
   );
 }
 
-/** Finds sandboxes that nothing used since this moment, of projects all of whose builds have ended. */
+/**
+ * Finds sandboxes that nothing used since this moment, of projects all of whose builds have ended.
+ */
 export async function findUnusedSandboxes(session: StoreSession, since: Date) {
   const busy = sql`(select ${builds.projectId} from ${builds}
     where ${or(isNull(builds.endedAt), gt(builds.endedAt, since))})`;
