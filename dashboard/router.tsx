@@ -1,13 +1,21 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
 import { BuildPage } from "./build/build-page.tsx";
 import { BuildsPage } from "./build/builds-page.tsx";
 import { HomePage } from "./home/home-page.tsx";
 import { Empty } from "./parts/states.tsx";
 import { Shell } from "./shell/shell.tsx";
 
+function NoPage() {
+  return (
+    <Empty title="There is no such page.">
+      <Link to="/">Go to Home</Link>
+    </Empty>
+  );
+}
+
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: () => <Empty title="There is no such page." />,
+  notFoundComponent: NoPage,
   errorComponent: ({ error }) => <Empty title="This page failed.">{String(error)}</Empty>,
 });
 

@@ -18,7 +18,7 @@ export function Board({ build, graph }: { readonly build: Build; readonly graph:
       {columns.map(({ name, statuses }) => {
         const own = cards.filter((card) => (statuses as readonly string[]).includes(statusOf(card)));
         return (
-          <section key={name} className="board-column" aria-label={name}>
+          <section key={name} className="board-column" aria-label={name} data-empty={own.length === 0 || undefined}>
             <h2 className="row">
               {name} <span className="faint num">{own.length}</span>
             </h2>

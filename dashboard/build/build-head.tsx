@@ -78,12 +78,12 @@ const isStarted = ({ status }: GraphWave): boolean => status !== "planned";
 /** The gate that blocks a wave, or the attempts that failed in it. */
 function Blockers({ buildId, wave }: { readonly buildId: string; readonly wave: GraphWave | undefined }) {
   const last = wave?.work.findLast(({ kind }) => kind === "gate");
-  if (last?.outcome === "failed") {
+  if (last?.outcome === "failed" || last?.outcome === "inconclusive") {
     return (
       <>
         {": "}
         <Link to="/builds/$id" params={{ id: buildId }} search={(search) => ({ ...search, gate: last.id })}>
-          see why {last.label} failed
+          see why {last.label} {last.outcome === "failed" ? "failed" : "has no verdict"}
         </Link>
       </>
     );

@@ -20,7 +20,7 @@ export function ConfirmDialog({ title, yes, no, steering, what, onClose, childre
     <Dialog title={title} onClose={onClose}>
       <div className="small soft">{children}</div>
       {steering.error !== null && <Failure error={steering.error} />}
-      <div className="row" style={{ justifyContent: "flex-end" }}>
+      <div className="row wrap" style={{ justifyContent: "flex-end" }}>
         <button type="button" className="button" onClick={onClose}>
           {no}
         </button>

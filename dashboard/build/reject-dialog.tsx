@@ -32,7 +32,7 @@ export function RejectDialog({ buildId, what, onClose }: RejectDialogProps) {
           onChange={({ target }) => setReason(target.value)}
         />
         {steering.error !== null && <Failure error={steering.error} />}
-        <div className="row" style={{ justifyContent: "flex-end" }}>
+        <div className="row wrap" style={{ justifyContent: "flex-end" }}>
           <button type="button" className="button" onClick={onClose}>
             Keep waiting
           </button>

@@ -19,7 +19,7 @@ export function RollbackDialog({ build, waves, onClose }: RollbackDialogProps) {
   return (
     <ConfirmDialog
       title="Roll back"
-      yes={`Move main back to ${chosen === 0 ? "the beginning" : `the end of wave ${chosen}`}`}
+      yes={`Roll back to ${chosen === 0 ? "the beginning" : `wave ${chosen}`}`}
       no="Leave it"
       steering={steering}
       what={{ act: "rollback", wave: chosen }}

@@ -113,7 +113,7 @@ function Scale({ ms }: { readonly ms: number }) {
       <div className="timeline-track">
         {[0, 0.25, 0.5, 0.75, 1].map((part) => (
           <span key={part} className="tiny faint num" style={{ left: `${100 * part}%` }}>
-            {durationText(part * ms)}
+            {part === 0 ? "0 s" : durationText(part * ms)}
           </span>
         ))}
       </div>
@@ -130,8 +130,8 @@ function WhereTimeWent({ spans }: { readonly spans: readonly Span[] }) {
     { name: "fixes", ms: sum(({ work, from, to }) => (work.kind === "fix" ? to - from : 0)), tone: "fix" },
     { name: "gates", ms: sum(({ work, from, to }) => (work.kind === "gate" ? to - from : 0)), tone: "good" },
     { name: "waiting", ms: sum(({ asked, from }) => Math.max(0, from - asked)), tone: "idle" },
-  ];
-  const total = Math.max(1, ...[parts.reduce((all, { ms }) => all + ms, 0)]);
+  ].filter(({ ms }) => ms > 0);
+  const total = parts.reduce((all, { ms }) => all + ms, 0);
   return (
     <div className="stack" style={{ gap: "0.4rem" }}>
       <div className="bar" style={{ height: 10 }}>

@@ -66,7 +66,7 @@ function SpanChooser({ build, chosen }: { readonly build: Build; readonly chosen
   };
   return (
     <label className="row small soft">
-      Of
+      Show
       <select className="field chooser" value={value} onChange={({ target }) => choose(target.value)}>
         <option value="">the whole build</option>
         <optgroup label="Waves">

@@ -77,7 +77,7 @@ export function FileChangeView({ file, layout, findings, isCollapsed = false, he
           renderAnnotation={({ metadata }) => <FindingBeside finding={metadata} />}
           options={{
             diffStyle: layout,
-            theme: { dark: "pierre-dark", light: "pierre-light" },
+            theme: { dark: "pierre-dark", light: "github-light-high-contrast" },
             themeType: theme,
             disableFileHeader: true,
             overflow: "wrap",

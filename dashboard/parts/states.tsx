@@ -1,14 +1,17 @@
+import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ApiError } from "../api/request.ts";
 
 /** What went wrong, and what to do. */
 export function Failure({ error }: { readonly error: unknown }) {
-  const remedy = error instanceof ApiError ? error.remedy : null;
+  const isMissing = error instanceof ApiError && error.status === 404;
+  const remedy = error instanceof ApiError && !isMissing ? error.remedy : null;
   const lost = error instanceof ApiError && error.status === 0;
   return (
     <div className="notice" data-tone="bad" role="alert">
       <strong>{error instanceof Error ? error.message : String(error)}</strong>
       {remedy !== null && <div className="soft">{remedy}</div>}
+      {isMissing && <Link to="/">Go to Home</Link>}
       {lost && <div className="soft">This page goes on by itself when the server is back.</div>}
     </div>
   );

@@ -24,17 +24,20 @@ export function useNow(isMoving = true): number {
   return now;
 }
 
-/** `850 ms`, `4.2 s`, `3 min 5 s`, `2 h 10 min`, `3 d`. */
+/** `850 ms`, `4.2 s`, `3 min`, `3 min 5 s`, `2 h 10 min`, `3 d`. */
 export function durationText(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
   const seconds = ms / 1_000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 60) return `${Math.round(seconds)} s`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  if (minutes < 60) return withRest(`${minutes} min`, Math.floor(seconds % 60), "s");
   const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d`;
+  return hours < 48 ? withRest(`${hours} h`, minutes % 60, "min") : `${Math.floor(hours / 24)} d`;
 }
+
+const withRest = (whole: string, rest: number, unit: string): string =>
+  rest === 0 ? whole : `${whole} ${rest} ${unit}`;
 
 function agoText(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1_000));

@@ -68,7 +68,7 @@ export function SandboxCard({ projectId, sandbox }: SandboxCardProps) {
             The volume becomes what it was at the latest snapshot. Caches and files written since are gone. Work that
             was joined is in git and stays.
           </p>
-          <div className="row" style={{ justifyContent: "flex-end" }}>
+          <div className="row wrap" style={{ justifyContent: "flex-end" }}>
             <button type="button" className="button" onClick={() => setRestoring(false)}>
               Leave it
             </button>

@@ -16,13 +16,16 @@ export function SpendingCard({ builds }: { readonly builds: readonly Build[] }) 
     <section className="card project-card" aria-labelledby="spending-head">
       <h2 id="spending-head">Spending</h2>
       {calls === 0 ? (
-        <p className="small soft">Its last {builds.length} builds called no model.</p>
+        <p className="small soft">
+          {builds.length === 0 ? "Nothing has been built yet." : "No model was called in its last builds."}
+        </p>
       ) : (
         <>
           <p>
             <strong className="num">{usdText(total)}</strong>{" "}
             <span className="small soft">
-              and {numberText(tokens)} tokens in its last {builds.length} builds
+              and {numberText(tokens)} tokens in{" "}
+              {builds.length === 1 ? "its only build" : `its last ${builds.length} builds`}
               {unpriced > 0 && `, without ${unpriced} calls of unknown price`}
             </span>
           </p>

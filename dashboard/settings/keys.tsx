@@ -126,7 +126,7 @@ function MakeKey({ onClose }: { readonly onClose: () => void }) {
             ))}
           </fieldset>
           {make.error !== null && <Failure error={make.error} />}
-          <div className="row" style={{ justifyContent: "flex-end" }}>
+          <div className="row wrap" style={{ justifyContent: "flex-end" }}>
             <button type="submit" className="button primary" disabled={name.trim() === "" || make.isPending}>
               Make it
             </button>

@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { useSession } from "../api/actions.ts";
 import { sessionQuery } from "../api/queries.ts";
 import { PageHead } from "../parts/page-head.tsx";
-import { areNotificationsOn, setNotifications } from "../shell/notifications.ts";
+import { areNotificationsOn, areNotificationsRefused, setNotifications } from "../shell/notifications.ts";
 import { toggleTheme, useTheme } from "../shell/theme.ts";
 import { Keys } from "./keys.tsx";
 
@@ -17,6 +18,7 @@ const shortcuts = [
 /** Who is signed in, the keys, and how this browser shows things. */
 export function SettingsPage() {
   const session = useQuery(sessionQuery).data;
+  const { signOut } = useSession();
   const theme = useTheme();
   const [isNotifying, setNotifying] = useState(areNotificationsOn);
   return (
@@ -35,6 +37,11 @@ export function SettingsPage() {
               <dd>{session.scopes.join(", ")}</dd>
             </dl>
           )}
+          <div className="row">
+            <button type="button" className="button" onClick={() => signOut.mutate()}>
+              Sign out
+            </button>
+          </div>
         </section>
         <section className="card project-card">
           <h2>This browser</h2>
@@ -51,7 +58,11 @@ export function SettingsPage() {
               {isNotifying ? "Stop desktop notifications" : "Notify me on the desktop"}
             </button>
           </div>
-          <p className="tiny faint">Notifications appear while this page is open but out of sight.</p>
+          <p className="tiny faint">
+            {areNotificationsRefused()
+              ? "This browser blocks notifications from this address. Allow them in its site settings."
+              : "Notifications appear while this page is open but out of sight."}
+          </p>
         </section>
         <section className="card project-card">
           <h2>Keyboard</h2>

@@ -7,6 +7,9 @@ const key = "wavesmith-notifications";
 export const areNotificationsOn = (): boolean =>
   localStorage.getItem(key) === "on" && typeof Notification !== "undefined" && Notification.permission === "granted";
 
+export const areNotificationsRefused = (): boolean =>
+  typeof Notification === "undefined" || Notification.permission === "denied";
+
 /** Turns desktop notifications on or off; the browser may ask the reader. Returns whether they are on. */
 export async function setNotifications(wanted: boolean): Promise<boolean> {
   if (wanted && typeof Notification !== "undefined") await Notification.requestPermission();
