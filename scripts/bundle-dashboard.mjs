@@ -12,6 +12,8 @@ const keptMs = 24 * 3_600_000;
 
 /** Builds the dashboard into a folder. */
 export async function bundleDashboard(outDir) {
+  // A caller's NODE_ENV, such as a test runner's, would bundle the development build of React.
+  process.env.NODE_ENV = "production";
   const { build } = await import("vite");
   await build({ configFile: join(root, "dashboard/vite.config.ts"), build: { outDir }, logLevel: "error" });
 }

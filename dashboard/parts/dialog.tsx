@@ -19,8 +19,12 @@ export function Dialog({
     dialog?.querySelector<HTMLElement>("input, textarea, select")?.focus();
     return () => dialog?.close();
   }, []);
+  // An effect that React runs twice closes the dialog and opens it again before the first event arrives.
+  const closed = (): void => {
+    if (element.current?.open !== true) onClose();
+  };
   return (
-    <dialog ref={element} onClose={onClose} aria-label={title}>
+    <dialog ref={element} onClose={closed} aria-label={title}>
       <div className="stack" style={{ padding: "1rem 1.1rem 1.1rem" }}>
         <div className="row">
           <h2 className="grow">{title}</h2>

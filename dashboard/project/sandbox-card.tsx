@@ -59,6 +59,11 @@ export function SandboxCard({ projectId, sandbox }: SandboxCardProps) {
               Working…
             </p>
           )}
+          {act.isSuccess && (act.variables === "snapshot" || act.variables === "restore") && (
+            <p className="small soft" role="status">
+              {act.variables === "snapshot" ? "The snapshot is taken." : "The volume is as it was at that snapshot."}
+            </p>
+          )}
           {act.error !== null && <Failure error={act.error} />}
         </>
       )}

@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
+import { planQuery } from "../api/queries.ts";
 import { api, read } from "../api/request.ts";
 import { Failure } from "../parts/states.tsx";
 import { Ago } from "../parts/times.tsx";
@@ -11,7 +12,7 @@ interface Message {
   readonly createdAt: string;
 }
 
-/** Says something to the agent of a task, and shows what people said before. */
+/** Says something to the agent of a task, and shows what people said before. A script cannot read messages. */
 export function TellBox({ buildId, task }: { readonly buildId: string; readonly task: string }) {
   const [text, setText] = useState("");
   const client = useQueryClient();
@@ -38,6 +39,8 @@ export function TellBox({ buildId, task }: { readonly buildId: string; readonly 
     event.preventDefault();
     tell.mutate();
   };
+  const plan = useQuery(planQuery(buildId)).data;
+  if (plan?.tasks.find(({ key }) => key === task)?.run !== null) return null;
   return (
     <form className="tell stack" onSubmit={submit}>
       {(messages.data ?? []).slice(-3).map(({ id, by, text: said, createdAt }) => (

@@ -176,6 +176,41 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     expect(await seriousFaults()).toEqual([]);
   });
 
+  it("finds pages and builds by keyboard", async () => {
+    await go("/");
+    // Keys are heard once the page is drawn.
+    await page.getByRole("heading", { name: "Needs you" }).waitFor();
+    await page.keyboard.press("Control+k");
+    const box = page.getByRole("combobox", { name: "Page, build, project or action" });
+    await box.fill("start");
+    await page.getByRole("option", { name: "Start a build" }).waitFor();
+    expect(await seriousFaults()).toEqual([]);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Start a build" }).waitFor();
+    expect(await box.count()).toBe(0);
+  });
+
+  it("fits a phone in both themes, and logs no errors", async () => {
+    const id = await startPlan("name: phone\ntasks:\n  - { id: only, run: echo 1 > a.txt }\n");
+    await fixture.until(id, ({ status }) => status === "completed");
+    await page.setViewportSize({ width: 390, height: 844 });
+    const places = ["/", "/builds", `/builds/${id}`, `/builds/${id}?view=timeline`, `/builds/${id}?view=board`];
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      for (const path of [...places, `/builds/${id}?task=only`, `/builds/${id}/changes`, "/start", "/settings"]) {
+        await go(path);
+        await page.locator("h1").waitFor();
+        await expect.poll(() => page.getByText(/^Loading /).count(), { timeout: patienceMs }).toBe(0);
+        const excess = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+        expect({ path, excess }).toEqual({ path, excess: 0 });
+        expect({ path, faults: await seriousFaults() }).toEqual({ path, faults: [] });
+      }
+    }
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.emulateMedia({ colorScheme: null });
+    expect(faults).toEqual([]);
+  });
+
   it("says that the server is gone, and goes on by itself when it is back", async () => {
     await go("/");
     await page.getByRole("heading", { name: "Needs you" }).waitFor();
