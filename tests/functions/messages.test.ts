@@ -68,7 +68,10 @@ describe("what a person says to a task's agent", () => {
     expect(shown).toMatchObject({ tasks: [{ messages: [{ by: "ada", state: "delivered", attempt: 1 }] }] });
     const events = await store().outbox.list({ buildId, name: "agent/task.told" });
     expect(events).toMatchObject([{ data: { taskKey: "api", by: "ada", text: "run echo yes >> told.txt" } }]);
-    await expect(tell(buildId, "too late")).rejects.toMatchObject({ code: "conflict" });
+    await expect(tell(buildId, "too late")).rejects.toMatchObject({
+      code: "conflict",
+      remedy: "put it into the plan of the project's next build",
+    });
     await expect(tell(buildId, "who?", { task: "web" })).rejects.toMatchObject({ code: "not-found" });
   });
 

@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Context } from "../context.ts";
+import type { Context, Server } from "../context.ts";
 import { requireBuilds } from "../data/find-build.ts";
 import { type Session, withSession } from "../data/session.ts";
 import { type Config, isUsed, openStore } from "../parts.ts";
@@ -15,7 +15,7 @@ export async function withBuilds(
   work: (builds: Builds) => Promise<number>,
 ): Promise<number> {
   const server = await context.server();
-  if (server !== null) return work(await serverBuildsAt(server));
+  if (server !== null) return work(await serverBuildsAt(context, server));
   const config = await context.config();
   if (!isUsed(config)) return work(noBuilds(config));
   const { store, database } = await openStore(config, purpose, context.warn);
@@ -44,7 +44,7 @@ export async function withSteered(
   { mayBeNew = false }: { readonly mayBeNew?: boolean } = {},
 ): Promise<number> {
   const server = await context.server();
-  if (server !== null) return work({ builds: await serverBuildsAt(server), session: null });
+  if (server !== null) return work({ builds: await serverBuildsAt(context, server), session: null });
   if (!mayBeNew) await requireBuilds(context);
   return withSession(context, presenter, async (session) => {
     const { builds, close } = steeredDirectory(session, context.environment);
@@ -68,9 +68,9 @@ export async function withDecision(
   }
 }
 
-async function serverBuildsAt(server: NonNullable<Awaited<ReturnType<Context["server"]>>>): Promise<SteeredBuilds> {
+async function serverBuildsAt(context: Context, server: Server): Promise<SteeredBuilds> {
   const [{ askServer }, { serverBuilds }] = await Promise.all([import("./ask-server.ts"), import("./server.ts")]);
-  return serverBuilds(server, askServer(server));
+  return serverBuilds(server, askServer(server, context.warn));
 }
 
 /** A data directory in which nothing was built yet, and which looking at it does not create. */

@@ -10,7 +10,7 @@ import { inOurWords } from "./server-errors.ts";
  * waited for: what was seen last is shown meanwhile, and no event is missed.
  */
 export async function watchServer(
-  { client, sent }: Asking,
+  { client, sent, reportLost }: Asking,
   buildId: string,
   from: "first" | "now",
 ): Promise<BuildWatch> {
@@ -20,7 +20,7 @@ export async function watchServer(
   let waiting: StoredEvent[] = [];
   let failure: unknown = null;
   const following = (async () => {
-    const options = { signal: stop.signal, ...(after === null ? {} : { after }) };
+    const options = { onLost: reportLost, signal: stop.signal, ...(after === null ? {} : { after }) };
     for await (const { event, data } of client.followBuild(buildId, options)) {
       const { type: _, at, eventId, ...rest } = data;
       waiting.push({ name: event, eventId: String(eventId), createdAt: new Date(String(at)), data: rest });

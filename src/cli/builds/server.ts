@@ -10,7 +10,8 @@ import { inOurWords } from "./server-errors.ts";
 import { watchServer } from "./server-watch.ts";
 
 /** The builds of a server, which drives all of them. */
-function lookedAt({ url }: Server, { client, sent }: Asking): Builds {
+function lookedAt({ url }: Server, asking: Asking): Builds {
+  const { client, sent } = asking;
   const { api } = client;
   const list = async (project: string | undefined, limit: number): Promise<BuildList> => {
     const query = { limit, ...(project === undefined ? {} : { project }) };
@@ -29,7 +30,7 @@ function lookedAt({ url }: Server, { client, sent }: Asking): Builds {
       const { view, repository, planFile } = await sent(id);
       return { view, repository, planFile, interrupted: false, isServed: view.preview !== null };
     },
-    watch: (buildId, from) => watchServer({ client, sent }, buildId, from),
+    watch: (buildId, from) => watchServer(asking, buildId, from),
     isDriven: async () => true,
     async status(id) {
       const { items } = await inOurWords(dataOf(api.GET("/api/v1/builds", { params: { query: { id } } })));

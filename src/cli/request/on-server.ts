@@ -22,7 +22,7 @@ interface ServerRequest {
 
 /** Asks a server for a build; it starts once this returns, even if this process dies. */
 export async function requestOnServer(context: Context, server: Server, asked: ServerRequest) {
-  const { client, sent } = askServer(server);
+  const { client, sent } = askServer(server, context.warn);
   const { api } = client;
   const made = await inOurWords(dataOf(api.POST("/api/v1/projects", { body: { name: asked.project } })));
   const source = await sourceFor(context, client, made.id, asked.plan.source);

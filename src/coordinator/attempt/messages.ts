@@ -73,7 +73,7 @@ export async function tellTask(
   return { message, way: "now" };
 }
 
-function refuseUntellable({ id }: BuildRow, { key, status, definition }: TaskRow): void {
+function refuseUntellable({ id, status: buildStatus }: BuildRow, { key, status, definition }: TaskRow): void {
   if (definition.run !== null) {
     throw new WavesmithError("unsupported", `task ${key} runs a script, which cannot read messages`, {
       remedy: `edit its script in the plan, then \`wavesmith resume ${id} --plan EDITED\``,
@@ -81,7 +81,10 @@ function refuseUntellable({ id }: BuildRow, { key, status, definition }: TaskRow
   }
   if (tellable.has(status)) return;
   throw new WavesmithError("conflict", `task ${key} is ${status}: its agent has ended`, {
-    remedy: `comment on its work instead: \`wavesmith comment ${id} TEXT --file FILE --line LINE\``,
+    remedy:
+      buildStatus === "completed"
+        ? "put it into the plan of the project's next build"
+        : `comment on its work instead: \`wavesmith comment ${id} TEXT --file FILE --line LINE\``,
   });
 }
 
