@@ -8,7 +8,7 @@ import type { Benchmark } from "./target.ts";
 
 const bin = fileURLToPath(new URL("../bin/wavesmith.js", import.meta.url));
 
-/** What a server without builds needs, with its database. Linux only. */
+/** The memory of an idle server together with its database. Linux only. */
 export const idleServer: Benchmark = {
   name: "idle-server",
   about: "memory of an idle `serve` and its Postgres",

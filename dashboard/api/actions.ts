@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { keepPageToken } from "./page-token.ts";
 import { api, read } from "./request.ts";
 
-// What a person can do. Afterwards everything that may have changed is read again.
+// The actions of a person. After each one, all data that it may have changed is fetched again.
 
 export type Steering =
   | { readonly act: "approve" | "retry" | "resume" | "cancel" }

@@ -26,7 +26,7 @@ export function useLiveBuild(id: string): void {
     };
     const follow = async (): Promise<void> => {
       for await (const { data } of server.followBuild(id, { signal: leaving.signal })) {
-        // What the queries have shown already.
+        // The queries have already shown this event.
         if (typeof data.at === "string" && Date.parse(data.at) < since) continue;
         refresh();
       }

@@ -79,7 +79,7 @@ export const graphQuery = (id: string) =>
     queryKey: ["build", id, "graph"],
     queryFn: ({ signal }) =>
       read<BuildGraph>(api.GET("/api/v1/builds/{id}/graph", { params: { path: { id } }, signal })),
-    // What agents do at the moment comes without events.
+    // Polled while a wave moves, to show what its agents are doing right now.
     refetchInterval: ({ state: { data } }) => (data?.waves.some(({ status }) => isMoving(status)) ? pollMs : false),
   });
 
@@ -104,7 +104,7 @@ export const planQuery = (id: string) =>
     queryFn: ({ signal }) => read<Plan>(api.GET("/api/v1/builds/{id}/plan", { params: { path: { id } }, signal })),
   });
 
-/** What of a build is compared; neither: all of it. */
+/** The task or wave whose diff is wanted; with neither, the whole build's. */
 export interface DiffOf {
   readonly task?: string | undefined;
   readonly wave?: number | undefined;

@@ -1,4 +1,4 @@
-// What the API answers, as far as the dashboard reads it.
+// The parts of the API's replies that the dashboard uses.
 
 export interface Page<Item> {
   readonly items: readonly Item[];
@@ -239,7 +239,7 @@ export interface InboxItem {
   readonly project: string;
   readonly phase: string;
   readonly wave: number | null;
-  /** What is asked of a waiting build; null: only to go on. */
+  /** The decision that a waiting build needs; null if it only has to be resumed. */
   readonly decision: "wave" | "plan" | null;
   /** The gate that blocks its last wave, with the first thing it found. */
   readonly failedGate: { readonly id: string; readonly gate: string; readonly finding: string | null } | null;

@@ -15,7 +15,7 @@ import { Progress } from "./progress.tsx";
 import { RollbackDialog } from "./rollback-dialog.tsx";
 import { TimeLeft } from "./time-left.tsx";
 
-/** What a build is, how far it is, and what can be done with it. */
+/** The top of a build's page: its name, its progress and its buttons. */
 export function BuildHead({ build, graph }: { readonly build: Build; readonly graph: BuildGraph | undefined }) {
   const { project, projectId, status, phase, reason, startedAt, endedAt, spent, budget, preview, id } = build;
   return (

@@ -10,7 +10,7 @@ interface ConfirmDialogProps {
   readonly steering: ReturnType<typeof useSteering>;
   readonly what: Steering;
   readonly onClose: () => void;
-  /** What will happen. */
+  /** Tells the reader the consequences. */
   readonly children: ReactNode;
 }
 

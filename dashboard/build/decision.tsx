@@ -7,7 +7,7 @@ import { Left } from "../parts/times.tsx";
 import { useKeys } from "../shell/keyboard.ts";
 import { RejectDialog } from "./reject-dialog.tsx";
 
-/** What the build asks the reader, with the buttons that answer it. */
+/** The build's question to the reader, with buttons to answer it. */
 export function Decision({ build }: { readonly build: Build }) {
   return (
     <>

@@ -10,7 +10,7 @@ export interface TaskCardData {
   readonly isCritical: boolean;
 }
 
-/** What the card of each task shows. */
+/** The data on a task's card. */
 export function taskCards(graph: BuildGraph, states: readonly TaskState[]): ReadonlyMap<string, TaskCardData> {
   const stateOf = new Map(states.map((state) => [state.id, state]));
   const workOf = new Map<string, Work>();

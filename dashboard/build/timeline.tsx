@@ -14,7 +14,7 @@ interface Span {
 
 const mostLines = 400;
 
-/** Who worked when, and where the time went. */
+/** A timeline of the build's attempts and gates, which shows where the time went. */
 export function Timeline({ build, graph }: { readonly build: Build; readonly graph: BuildGraph }) {
   const now = useNow(build.endedAt === null);
   const time = (text: string | null, otherwise: number): number => (text === null ? otherwise : Date.parse(text));

@@ -11,7 +11,7 @@ import { useViewed } from "./viewed.ts";
 
 const route = getRouteApi("/builds/$id/changes");
 
-/** What a build, a wave or a task changed, beside what the gates said about it. */
+/** The diff of a build, a wave or a task, with the gates' findings beside it. */
 export function ChangesPage() {
   const { id } = route.useParams();
   const search = route.useSearch();

@@ -3,7 +3,7 @@ import { CopyButton } from "../parts/copy-button.tsx";
 import { plainText } from "../parts/plain-text.ts";
 import { durationText } from "../parts/times.tsx";
 
-/** What a verdict rests on: the command, its end, what it counted and what it printed last. */
+/** The evidence for a verdict: the command, its exit code, the test counts, the last output. */
 export function EvidenceView({ evidence }: { readonly evidence: Evidence }) {
   const { command, exitCode, signal, timedOut, durationMs, tests, notes, outputTail } = evidence;
   const end = timedOut ? "ran out of time" : signal !== null ? `killed by ${signal}` : `exit ${exitCode ?? "unknown"}`;

@@ -11,7 +11,7 @@ interface FindingsProps {
   readonly wave: number;
 }
 
-/** What a gate found, the worst first. */
+/** A gate's findings, most severe first. */
 export function Findings({ findings, buildId, wave }: FindingsProps) {
   if (findings.length === 0) return null;
   const sorted = [...findings].sort((one, other) => order.indexOf(one.severity) - order.indexOf(other.severity));

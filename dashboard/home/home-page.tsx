@@ -9,7 +9,7 @@ import { isOpen } from "../parts/tones.ts";
 import { NeedsYou } from "./needs-you.tsx";
 import { RunningBuild } from "./running-build.tsx";
 
-/** What needs the reader first, then what runs, then what ended. */
+/** Builds that need the reader come first, then running ones, then finished ones. */
 export function HomePage() {
   const inbox = useQuery(inboxQuery);
   const builds = useQuery(buildsQuery());

@@ -10,7 +10,7 @@ export function usdText(usd: number): string {
 
 export const numberText = (value: number): string => short.format(value);
 
-/** What models cost. A call without a known price never counts as free. */
+/** The cost of model calls. A call without a known price is never shown as free. */
 export function Money({ spent }: { readonly spent: Spent }) {
   if (spent.calls === 0) return <span className="faint">no model calls</span>;
   const known = usdText(spent.usd ?? spent.knownUsd);

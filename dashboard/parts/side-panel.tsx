@@ -10,7 +10,7 @@ interface SidePanelProps {
   readonly children: ReactNode;
 }
 
-/** What the reader selected, beside the build; on narrow screens above it. Escape closes it. */
+/** Shows the selected item beside the build, or above it on narrow screens. Escape closes it. */
 export function SidePanel({ title, label, children }: SidePanelProps) {
   const navigate = route.useNavigate();
   const close = (): void =>

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ApiError } from "../api/request.ts";
 
-/** What went wrong, and what to do. */
+/** Shows an error and its remedy. */
 export function Failure({ error }: { readonly error: unknown }) {
   const isMissing = error instanceof ApiError && error.status === 404;
   const remedy = error instanceof ApiError && !isMissing ? error.remedy : null;

@@ -1,7 +1,7 @@
 import type { Build } from "../api/types.ts";
 import { numberText, usdText } from "../parts/money.tsx";
 
-/** What a project's last builds spent, by build and by role. */
+/** The spending of a project's latest builds, by build and by role. */
 export function SpendingCard({ builds }: { readonly builds: readonly Build[] }) {
   const total = builds.reduce((sum, { spent }) => sum + spent.knownUsd, 0);
   const tokens = builds.reduce((sum, { spent }) => sum + spent.tokens, 0);

@@ -15,7 +15,7 @@ const shortcuts = [
   ["Esc", "close the panel"],
 ] as const;
 
-/** Who is signed in, the keys, and how this browser shows things. */
+/** The signed-in key, the tenant's keys, and the display options of this browser. */
 export function SettingsPage() {
   const session = useQuery(sessionQuery).data;
   const { signOut } = useSession();

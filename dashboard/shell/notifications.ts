@@ -10,14 +10,17 @@ export const areNotificationsOn = (): boolean =>
 export const areNotificationsRefused = (): boolean =>
   typeof Notification === "undefined" || Notification.permission === "denied";
 
-/** Turns desktop notifications on or off; the browser may ask the reader. Returns whether they are on. */
+/**
+ * Turns desktop notifications on or off; the browser may ask the reader. Returns whether they are
+ * on.
+ */
 export async function setNotifications(wanted: boolean): Promise<boolean> {
   if (wanted && typeof Notification !== "undefined") await Notification.requestPermission();
   localStorage.setItem(key, wanted ? "on" : "off");
   return areNotificationsOn();
 }
 
-/** Says on the desktop what came to need the reader while this page was out of sight. */
+/** Shows a desktop notification when something new needs the reader and this page is hidden. */
 export function useNotifications(): void {
   const { data } = useQuery(inboxQuery);
   const known = useRef<ReadonlySet<string> | null>(null);

@@ -11,7 +11,7 @@ interface ActivityViewProps {
   readonly attempt: number;
 }
 
-/** What an agent says and does, as it happens. Only what is in sight is in the page. */
+/** An agent's activity, live. Only the visible rows are in the page. */
 export function ActivityView({ buildId, task, attempt }: ActivityViewProps) {
   const { activity, isOver, error } = useActivity(buildId, task, attempt);
   const { entries } = activity;

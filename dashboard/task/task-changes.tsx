@@ -7,7 +7,7 @@ import { Empty, Loading, Shown } from "../parts/states.tsx";
 
 const Diff = lazy(() => import("../changes/diff-view.tsx").then((module) => ({ default: module.DiffView })));
 
-/** What a task changed. */
+/** The diff of a task. */
 export function TaskChanges({ build, detail }: { readonly build: Build; readonly detail: TaskDetail }) {
   const has = detail.commit !== null || detail.eachAttempt.some(({ commit }) => commit !== null);
   const diff = useQuery({ ...diffQuery(build.id, { task: detail.id }), enabled: has });

@@ -1,7 +1,7 @@
 import type { PlanTask } from "../api/types.ts";
 import { durationText } from "../parts/times.tsx";
 
-/** What a task asks for, as the plan says it. */
+/** A task's instructions and checks, as written in the plan. */
 export function TaskOrder({ task }: { readonly task: PlanTask }) {
   const { instructions, run, acceptance, writes, timeoutMs, retries } = task;
   return (
