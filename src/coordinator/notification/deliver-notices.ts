@@ -36,10 +36,10 @@ export async function deliverDueNotices(
 
 async function deliver(ports: DeliveryPorts, { id, tries }: NotificationRow): Promise<void> {
   const now = ports.clock.now().getTime();
-  const pauseMs = pausesMs[tries] ?? 0;
+  const pauseMs = pausesMs[tries] ?? minutes;
   const [claimed] = await ports.store.notifications.update(
     { id, tries, status: "waiting" },
-    { tries: tries + 1, nextAt: new Date(now + (pauseMs || minutes)) },
+    { tries: tries + 1, nextAt: new Date(now + pauseMs) },
   );
   if (claimed === undefined) return;
   const { event, createdAt: at, data, title, text, address } = claimed;
