@@ -7,6 +7,7 @@ export interface components {
     BuildGraph: { "waves": { "number": number; "status": string; "tasks": string[]; "reason": (string | null); "fixRounds": number; "base": (string | null); "head": (string | null); "createdAt": (string | null); "endedAt": (string | null); "spent": ({ "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; } | null); "work": { "id": string; "kind": string; "task": (string | null); "label": string; "number": number; "status": string; "outcome": (string | null); "reason": (string | null); "lastAction": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); }[]; }[]; "tasks": { "id": string; "title": string; "agent": string; "status": string; "dependsOn": string[]; "wave": number; "spent": { "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; }; }[]; "criticalPath": string[]; };
     BuildRow: { "id": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "reason": (string | null); "tasks": number; "head": (string | null); "requestedBy": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); [key: string]: unknown; };
     Changes: { "projectId": string; "from": string; "to": string; "files": { "path": string; "from": (string | null); "addedLines": (number | null); "deletedLines": (number | null); "binary": boolean; [key: string]: unknown; }[]; [key: string]: unknown; };
+    File: { "path": string; "name": string; "kind": string; "sizeBytes": (number | null); [key: string]: unknown; };
     Job: { "jobKey": string; "label": string; "taskKey": (string | null); "outputBytes": number; [key: string]: unknown; };
     Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
@@ -23,6 +24,7 @@ export interface components {
     Session: { "tenant": string; "scopes": "read" | "build" | "admin"[]; "name": string; [key: string]: unknown; };
     Snapshot: { "id": string; "projectId": string; "state": string; "sizeBytes": (number | null); [key: string]: unknown; };
     Task: { "id": string; "title": string; "agent": string; "status": string; "attempts": number; [key: string]: unknown; };
+    WrittenFile: { "path": string; "commit": string; "tag": string; "sizeBytes": number; [key: string]: unknown; };
   };
 }
 
@@ -197,6 +199,19 @@ export interface paths {
   "/api/v1/projects/{id}/events": {
     /** Follow the events of a project's builds and sandbox */
     get: { parameters: { path: { "id": string; }; query?: { "after"?: (number | null); "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/event-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/files": {
+    /** List a folder of main (path; default: the top), or of a build's, wave's or task's commit */
+    get: { parameters: { path: { "id": string; }; query?: { "cursor"?: string; "limit"?: number; "build"?: string; "task"?: string; "wave"?: number; "path"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "commit": string; "path": string; "items": components["schemas"]["File"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/files/{path}": {
+    /** Read a file of main, or of a build's, wave's or task's commit */
+    get: { parameters: { path: { "id": string; "path": string; }; query?: { "build"?: string; "task"?: string; "wave"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/octet-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /**
+     * Commit a file to main while no build is active; with If-Match only if it is still the one
+     * you read
+     */
+    put: { parameters: { path: { "id": string; "path": string; }; query?: { "by"?: string; "message"?: string; }; }; requestBody: { content: { "application/octet-stream": string; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["WrittenFile"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/memory": {
     /** Show what a project remembers of its builds, in Markdown */

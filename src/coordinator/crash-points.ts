@@ -32,6 +32,7 @@ const transactions = [
   "ask-again",
   "ask-gate-agent",
   "ask-second-look",
+  "change-file",
   "claim-attempt",
   "claim-gate",
   "create-key",

@@ -1,3 +1,4 @@
+import type { ReadableStream } from "node:stream/web";
 import type { ProjectId } from "../domain/ids.ts";
 import type { Plan } from "../domain/plan/plan.ts";
 import type { GuestClient } from "../sandbox/port.ts";
@@ -98,6 +99,30 @@ export interface JoinResult {
   readonly regenerate: string[];
 }
 
+/** A file, folder or link of a commit. */
+export interface TreeEntry {
+  readonly path: string;
+  /** `repository`: a nested one, of which only the commit is known. */
+  readonly kind: "file" | "folder" | "link" | "repository";
+  /** Git's mode. */
+  readonly mode: string;
+  /** The SHA of its content: equal for equal content. */
+  readonly id: Sha;
+  /** Null for anything but a file or link. */
+  readonly sizeBytes: number | null;
+}
+
+/** A file to commit by hand. */
+export interface FileChange {
+  readonly parent: Sha;
+  readonly path: string;
+  /** A file on this machine with the new content. */
+  readonly from: string;
+  readonly message: string;
+  readonly author: { readonly name: string; readonly email: string };
+  readonly date: Date;
+}
+
 /** How a source compares with a project's main. */
 export interface SourceState {
   readonly main: Sha;
@@ -162,6 +187,17 @@ export interface Workspace {
   /** Reads a file at a commit; null if it is absent or larger than `maxBytes` (default 1 MiB). */
   readBlob(projectId: ProjectId, sha: Sha, path: string, options?: { maxBytes?: number }): Promise<Buffer | null>;
 
+  /** Finds a file, folder or link at a commit; null if it is absent. Follows no link. */
+  findEntry(projectId: ProjectId, sha: Sha, path: string): Promise<TreeEntry | null>;
+  /** Lists a folder at a commit (`""` is the root); null if there is no such folder. */
+  listFolder(projectId: ProjectId, sha: Sha, path: string): Promise<TreeEntry[] | null>;
+  /** Streams a file's content by its id. */
+  streamBlob(projectId: ProjectId, id: Sha): ReadableStream<Uint8Array>;
+  /**
+   * Commits one file on top of a commit and moves no ref. Fails with `conflict` where something
+   * that is no file has its place.
+   */
+  commitFile(projectId: ProjectId, change: FileChange): Promise<{ readonly commit: Sha; readonly id: Sha }>;
   /**
    * Brings the volume's `repo` to `sha`. Objects are streamed as a bundle; a lost or damaged `repo`
    * is rebuilt.

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join as joinPath, resolve as resolvePath } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
+import { commitFile, findEntry, listFolder, readBlobStream } from "./authority/files.ts";
 import { createGit } from "./authority/git.ts";
 import {
   changedFilesBetween,
@@ -72,6 +73,10 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
     diff: (projectId, from, to, shown = {}) => diffText(git, repositoryPath(projectId), { from, to, ...shown }),
     listFiles: (projectId, sha) => listFiles(git, repositoryPath(projectId), sha),
     readBlob: (projectId, sha, path, limits = {}) => readBlob(git, repositoryPath(projectId), { sha, path, ...limits }),
+    findEntry: (projectId, sha, path) => findEntry(git, repositoryPath(projectId), { sha, path }),
+    listFolder: (projectId, sha, path) => listFolder(git, repositoryPath(projectId), { sha, path }),
+    streamBlob: (projectId, id) => readBlobStream(git, repositoryPath(projectId), id),
+    commitFile: (projectId, change) => commitFile(authorityOf(projectId), change),
     syncVolume: (projectId, guest, sha) => inOrder(projectId, () => syncVolume(authorityOf(projectId), guest, sha)),
     openTree: async ({ projectId, guest, treePath, sha, reuse }) => {
       const authority = authorityOf(projectId);

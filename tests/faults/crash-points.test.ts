@@ -24,7 +24,7 @@ const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta
  * previews that wake or are requested, of a rollback that is undone, of the API.
  */
 const besideBuild =
-  /^(engine\.cron|ask-second-look|ask-gate-agent|make-project|create-key|tell-task|add-comment|preview-request|preview-wake|request-build|resend-request|run-added-checks|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|undo-rollback|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
+  /^(engine\.cron|ask-second-look|ask-gate-agent|change-file|make-project|create-key|tell-task|add-comment|preview-request|preview-wake|request-build|resend-request|run-added-checks|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|undo-rollback|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
 const allPoints: readonly string[] = [...crashPoints, ...engineCrashPoints];
 const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 /** Calls during which a sandbox may die. */

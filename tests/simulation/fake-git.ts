@@ -92,6 +92,18 @@ export function createFakeWorkspace(git: FakeGit, turn: (name: string) => Promis
       const text = treeOf(sha).get(path);
       return text === undefined ? null : Buffer.from(text);
     },
+    async findEntry() {
+      throw new Error("nobody looks at files here");
+    },
+    async listFolder() {
+      throw new Error("nobody looks at folders here");
+    },
+    streamBlob() {
+      throw new Error("nobody reads files here");
+    },
+    async commitFile() {
+      throw new Error("nobody changes files by hand here");
+    },
     async syncVolume(_project, guest, sha) {
       await turn("workspace.syncVolume");
       guestOf(guest).volume().repo = sha;

@@ -115,11 +115,11 @@ export const planEndpoint = <Params extends z.ZodObject = None>(
 ): Endpoint => ({ ...endpoint<Params, None, z.ZodType<PlanBody>>(place, spec), body: { plan: true } });
 
 /** Defines a route whose body is a stream of bytes of this media type, without the usual limit. */
-export const uploadEndpoint = <Params extends z.ZodObject = None>(
+export const uploadEndpoint = <Params extends z.ZodObject = None, Query extends z.ZodObject = None>(
   place: string,
   upload: string,
-  spec: Omit<Spec<Params, None, z.ZodType<ReadableStream | null>>, "body" | "query">,
-): Endpoint => ({ ...endpoint<Params, None, z.ZodType<ReadableStream | null>>(place, spec), body: { upload } });
+  spec: Omit<Spec<Params, Query, z.ZodType<ReadableStream | null>>, "body">,
+): Endpoint => ({ ...endpoint<Params, Query, z.ZodType<ReadableStream | null>>(place, spec), body: { upload } });
 
 export const idParams = z.strictObject({ id: z.string().min(1).max(100) });
 

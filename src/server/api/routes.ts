@@ -13,6 +13,7 @@ import { checked, parseJson } from "./checked.ts";
 import { docsPage } from "./docs-page.ts";
 import { type ApiCall, type ApiContext, type Endpoint, jsonReply } from "./endpoint.ts";
 import { eventEndpoints } from "./events.ts";
+import { fileEndpoints } from "./files.ts";
 import { findingEndpoints } from "./findings.ts";
 import { graphEndpoints } from "./graph.ts";
 import { jobEndpoints } from "./jobs.ts";
@@ -46,6 +47,7 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...steeringEndpoints(api),
   ...findingEndpoints(api),
   ...memoryEndpoints(api),
+  ...fileEndpoints(api),
   ...sandboxEndpoints(api),
   ...eventEndpoints(api),
   ...sessionEndpoints(api),
@@ -70,7 +72,7 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
   routes.openAPIRegistry.registerComponent("securitySchemes", "key", { type: "http", scheme: "bearer" });
   for (const [index, one] of endpoints.entries()) {
     register(routes, one);
-    const path = `${base}${one.path.replace(/\{(\w+)\}/g, ":$1")}`;
+    const path = `${base}${one.path.replace(/\{(\w+)\}/g, (_, name) => (name === "path" ? ":path{.+}" : `:${name}`))}`;
     if (one.body === null || !("upload" in one.body)) routes.on(one.method.toUpperCase(), path, limited);
     routes.on(one.method.toUpperCase(), path, async (context) => {
       const caller = context.get("caller");

@@ -63,6 +63,8 @@ export interface Git {
   run(args: readonly string[], options?: GitOptions): Promise<GitResult>;
   /** Runs git and returns its standard output as text, without the final newline. */
   text(args: readonly string[], options?: GitOptions): Promise<string>;
+  /** Starts git and returns its process, for output that is not collected in memory. */
+  start(gitDir: string, args: readonly string[]): Promise<ChildProcessWithoutNullStreams>;
   /** Returns a git process that reads questions from standard input, shared by equal arguments. */
   converse(gitDir: string, args: readonly string[]): GitConversation;
 }
@@ -96,18 +98,19 @@ export function createGit(options: { home: string; env: Readonly<Record<string, 
     return result;
   };
   const conversations = new Map<string, GitConversation>();
+  const start = async (gitDir: string, args: readonly string[]): Promise<ChildProcessWithoutNullStreams> => {
+    await whenReady();
+    return spawn("git", [...settings, ...args], { env: { ...base, GIT_DIR: gitDir }, stdio: "pipe", cwd: "/" });
+  };
   const converse = (gitDir: string, args: readonly string[]): GitConversation => {
     const key = JSON.stringify([gitDir, ...args]);
-    const startProcess = async (): Promise<ChildProcessWithoutNullStreams> => {
-      await whenReady();
-      return spawn("git", [...settings, ...args], { env: { ...base, GIT_DIR: gitDir }, stdio: "pipe", cwd: "/" });
-    };
-    const conversation = conversations.get(key) ?? createConversation(startProcess);
+    const conversation = conversations.get(key) ?? createConversation(() => start(gitDir, args));
     conversations.set(key, conversation);
     return conversation;
   };
   return {
     run,
+    start,
     converse,
     text: async (args, options) => (await run(args, options)).stdout.toString("utf8").replace(/\n$/, ""),
   };
