@@ -1,7 +1,9 @@
 import { availableParallelism, totalmem } from "node:os";
 import { delimiter, resolve } from "node:path";
 import { type EngineSettings, engineSettings } from "./config/engine.ts";
+import { type MailServerSettings, mailServer } from "./config/mail-server.ts";
 import { briefAgent, type ModelSettings, modelSettings, namedValues } from "./config/model-providers.ts";
+import { type GivenPreviewDomain, previewDomain } from "./config/preview-domain.ts";
 import { type SettingValues, settingsSchema } from "./config/settings.ts";
 import { durationMsOf, sizeBytesOf } from "./config/units.ts";
 import type { TenantLimits } from "./domain/access.ts";
@@ -22,6 +24,8 @@ export interface Config {
   /** The Docker engine's runtime for sandboxes; null: its default. */
   readonly dockerRuntime: string | null;
   readonly sandboxPolicy: SandboxPolicy;
+  /** Where `serve` shows previews besides their ports; null: nowhere. */
+  readonly previewDomain: GivenPreviewDomain | null;
   readonly engine: EngineSettings;
   /** The key that `POST /e/:key` requires; null for the data directory's own key. */
   readonly serveKey: string | null;
@@ -41,6 +45,8 @@ export interface Config {
   readonly webhookKey: string | null;
   /** Private hosts that `notify` may call. */
   readonly notifyHosts: readonly string[];
+  /** Sends what `notify` sends by mail; null: mail cannot be sent. */
+  readonly mailServer: MailServerSettings | null;
   readonly models: ModelSettings;
   /** The agent of builds from a brief; null if no setting names one. */
   readonly briefAgent: AgentSpec | null;
@@ -71,6 +77,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     dockerRuntime: data.WAVESMITH_DOCKER_RUNTIME ?? null,
     sandboxReadOnly: data.WAVESMITH_SANDBOX_READ_ONLY.split(delimiter).filter((path) => path !== ""),
     sandboxPolicy: sandboxPolicy(data),
+    previewDomain: previewDomain(data),
     engine: engineSettings(data),
     serveKey: data.INNGEST_EVENT_KEY ?? null,
     log: data.WAVESMITH_LOG,
@@ -84,6 +91,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     eventSecrets: listOf(data.WAVESMITH_EVENT_SECRETS),
     webhookKey: data.WAVESMITH_WEBHOOK_KEY ?? null,
     notifyHosts: listOf(data.WAVESMITH_NOTIFY_HOSTS),
+    mailServer: mailServer(data),
     requestsPerMinute: countOrNull(data.WAVESMITH_API_RATE),
     tenantLimits: {
       builds: countOrNull(data.WAVESMITH_TENANT_BUILDS),
@@ -108,7 +116,9 @@ const countOrNull = (text: string): number | null => (text === "none" ? null : N
 const shortestCredential = 12;
 
 function credentials(data: SettingValues): Record<string, string> {
-  const named = Object.entries(data).filter(([name]) => /_(KEY|KEY_FALLBACK|TOKEN)$|^DATABASE_URL$/.test(name));
+  const named = Object.entries(data).filter(([name]) =>
+    /_(KEY|KEY_FALLBACK|TOKEN|PASSWORD)$|^DATABASE_URL$/.test(name),
+  );
   for (const [name, key] of namedValues(data.WAVESMITH_COMPATIBLE_KEYS)) {
     named.push([`WAVESMITH_COMPATIBLE_KEYS.${name}`, key]);
   }

@@ -82,6 +82,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   yaml: ["src/plan/", "src/gates/static/", "src/cli/"],
   graphlib: ["src/domain/"],
   nanoid: ["src/domain/"],
+  nodemailer: ["src/notifications/"],
   "@agentclientprotocol/sdk": ["src/agent-host/", "src/builtin-agent/"],
   "@modelcontextprotocol/sdk": [
     "src/agent-host/submit-result.ts",

@@ -22,8 +22,8 @@ export interface StatusFacts {
 
 /** The address at which `serve` shows the preview; null if it does not show this one. */
 export function previewUrl({ preview, build }: BuildView): string | null {
-  if (preview === null || preview.servedPort === null || preview.status === "stopped") return null;
-  return `http://127.0.0.1:${preview.servedPort}${build.plan.preview?.healthPath ?? "/"}`;
+  if (preview === null || preview.servedAt === null || preview.status === "stopped") return null;
+  return `${preview.servedAt}${build.plan.preview?.healthPath ?? "/"}`;
 }
 
 const attemptsJson = (view: BuildView, { key }: TaskView) =>

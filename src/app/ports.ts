@@ -1,6 +1,7 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createAgents } from "../agents/agents.ts";
+import { readAddress } from "../cli/data/server-address.ts";
 import type { Config } from "../config.ts";
 import { withCrashPoints } from "../coordinator/crash-points.ts";
 import type { Ports } from "../coordinator/port.ts";
@@ -81,10 +82,12 @@ async function openModels({ config, ids, clock, warn }: AppOptions, store: Store
 }
 
 function openNotifier({ config, clock }: AppOptions): Ports["notifier"] {
-  const { dataDir, webhookKey, notifyHosts } = config;
+  const { dataDir, webhookKey, notifyHosts, mailServer, engine } = config;
   return createNotifier({
     key: async () => webhookKey ?? (await ensureKeyFile(dataDir, "webhook-key")).key,
     privateHosts: notifyHosts,
+    mailServer,
+    origin: async () => engine.serveOrigin ?? (await readAddress(dataDir)),
     now: clock ?? (() => new Date()),
   });
 }

@@ -28,7 +28,8 @@ import { readAddress } from "./data/server-address.ts";
 
 export type { App } from "../app.ts";
 export type { Config } from "../config.ts";
-export type { PreviewProxy, Reach } from "../delivery/preview-proxy.ts";
+export type { PreviewProxy } from "../delivery/preview-proxy.ts";
+export type { Reach } from "../delivery/unreached-preview.ts";
 export type { BuiltImage, ImageProgress } from "../sandbox/drivers/docker/image.ts";
 export { driverChoices, driverNames, requireDriverName, traitsOf, unsafeDriver } from "../sandbox/drivers/registry.ts";
 export type {
@@ -39,6 +40,7 @@ export type {
   SandboxUsage,
   StageSpec,
 } from "../sandbox/port.ts";
+export type { PreviewHosts } from "../server/port.ts";
 export type { KeyFile } from "../server/server-key.ts";
 export type { Database } from "../store/connection/connection.ts";
 export type { AttemptRow, BuildRow, GateRunRow, LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
@@ -311,6 +313,9 @@ export const agentLines = async () => (await import("../agents/agent-output.ts")
 
 /** Loads the preview proxy. */
 export const previewProxies = () => import("../delivery/preview-proxy.ts");
+
+/** Loads what forwards requests for the hosts of previews. */
+export const previewForwarding = () => import("../delivery/preview-hosts.ts");
 
 /** Opens only git, for commands that read. */
 export async function createWorkspaceFor(config: Config): Promise<Workspace> {

@@ -200,6 +200,7 @@ function addLookCommands(program: Command, command: AddCommand): void {
     return logs(context, name, options);
   })
     .option("--task <id>", "only the output of this task")
+    .option("--preview", "only the output of its preview")
     .option("--follow", "keep printing until the build ends");
   command(program, "diff [build]", "show what a build, a task or a wave changed", async (context, [name], options) => {
     const { showDiff } = await import("./commands/diff.ts");

@@ -175,7 +175,7 @@ export interface paths {
     get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Preview"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/previews/{id}/start": {
-    /** Wake a preview that is asleep */
+    /** Start a preview that is asleep, dead or stopped */
     post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Preview"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/previews/{id}/stop": {

@@ -85,6 +85,16 @@ export const settingsSchema = z.object({
   WAVESMITH_PREVIEW_TTL: periodOrNever
     .default("1h")
     .describe("a preview without a request for this long ends, and the next request starts it again; or `never`"),
+  WAVESMITH_PREVIEW_DOMAIN: z
+    .string()
+    .regex(
+      /^(https?:\/\/)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?(:\d{1,5})?$/,
+      "must be a domain such as previews.example.com, or https://previews.example.com",
+    )
+    .optional()
+    .describe(
+      "a domain that holds nothing else, whose names all lead to `serve`: each project's preview gets a host of its own there, besides its port",
+    ),
   WAVESMITH_SANDBOX_MAX: z
     .string()
     .regex(/^([1-9]\d{0,3}|none)$/, "must be a number from 1 to 9999, or none")
@@ -200,6 +210,24 @@ export const settingsSchema = z.object({
     .describe(
       "hosts on this machine or in a private network that `notify` may call, as `host` or `host:port`, separated by commas",
     ),
+  WAVESMITH_SMTP_SERVER: z
+    .string()
+    .regex(/^smtps?:\/\/[^\s/@:]+(:\d{1,5})?\/?$/, "must be smtp://HOST:PORT or smtps://HOST:PORT")
+    .optional()
+    .describe(
+      "the server that mails what `notify` sends to `mailto:` addresses: `smtp://HOST` (STARTTLS) or `smtps://HOST`",
+    ),
+  WAVESMITH_SMTP_USER: z.string().optional().describe("the user name for that server"),
+  WAVESMITH_SMTP_PASSWORD: z.string().optional().describe("the password for that server"),
+  WAVESMITH_SMTP_FROM: z
+    .string()
+    .regex(/^[^\r\n]*[^\s@<>]+@[^\s@<>]+>?$/, "must be an address such as Wavesmith <builds@example.com>")
+    .optional()
+    .describe("the sender of those mails; by default the user, if that is an address"),
+  WAVESMITH_SMTP_TO: z
+    .string()
+    .optional()
+    .describe("addresses and domains that plans may send mail to, separated by commas; by default any"),
   ANTHROPIC_API_KEY: z
     .string()
     .optional()

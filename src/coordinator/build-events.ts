@@ -16,6 +16,7 @@ import type {
   JobRow,
   MessageRow,
   OutboxRow,
+  QuestionRow,
   StoreTransaction,
   TaskRow,
   WaveRow,
@@ -89,6 +90,11 @@ const resultsOf = (build: BuildRow, emit: Emit) => ({
       ...attemptFacts({ ...attempt, fence }, wave, task),
       kind: attempt.kind,
       jobKey: key,
+    }),
+  questionAsked: ({ id, role, text, deadlineAt }: QuestionRow, taskKey: string | null) =>
+    emit("agent/question.asked", `${build.id}/${id}`, 0, {
+      ...{ questionId: id, taskKey, role, text },
+      deadlineAt: deadlineAt.toISOString(),
     }),
   gateFinished: (run: GateRunRow, wave: WaveRow, jobKey: string | null) =>
     emit("agent/gate.finished", run.id, run.fence, { ...gateFacts(run, wave), jobKey }),

@@ -1,6 +1,7 @@
-import { createServer as createHttpServer, get, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createHttpServer, get } from "node:http";
 import { createServer, type Server, type Socket } from "node:net";
 import { type Duplex, pipeline } from "node:stream";
+import { answerUnreached, type Reach, type Unreached } from "./unreached-preview.ts";
 
 /** A port on this machine that forwards to a preview in a sandbox. */
 export interface PreviewProxy {
@@ -10,11 +11,6 @@ export interface PreviewProxy {
   /** Ends every connection. Safe to call twice. */
   close(): Promise<void>;
 }
-
-/** A connection into the sandbox, or the reason there is none. */
-export type Reach =
-  | { readonly kind: "connected"; readonly connection: Duplex }
-  | { readonly kind: "starting" | "over"; readonly why: string };
 
 export interface PreviewProxyOptions {
   /** Connects to the preview; called once per incoming connection. */
@@ -71,43 +67,12 @@ function join(socket: Socket, inside: Duplex): void {
   pipeline(inside, socket, (error) => error != null && inside.destroy());
 }
 
-/**
- * Answers this connection's requests with 503, or 502 if the preview will not start again, then
- * closes it.
- */
-function answerWithReason(socket: Socket, { kind, why: reason }: Exclude<Reach, { kind: "connected" }>): void {
-  const answerer = createHttpServer((request, response) => answer(request, response, kind, reason));
+/** Answers this connection's requests with why there is no preview, then closes it. */
+function answerWithReason(socket: Socket, unreached: Unreached): void {
+  const answerer = createHttpServer((request, response) => answerUnreached(request, response, unreached));
   answerer.emit("connection", socket);
   socket.resume();
 }
-
-const retryAfterS = 2;
-
-function answer(request: IncomingMessage, response: ServerResponse, kind: "starting" | "over", reason: string): void {
-  const isStarting = kind === "starting";
-  const title = isStarting ? "The preview is starting" : "The preview has ended";
-  const isPage = request.headers.accept?.includes("text/html") === true;
-  request.resume();
-  response.writeHead(isStarting ? 503 : 502, {
-    "content-type": isPage ? "text/html; charset=utf-8" : "application/problem+json",
-    "cache-control": "no-store",
-    connection: "close",
-    ...(isStarting ? { "retry-after": String(retryAfterS) } : {}),
-  });
-  response.end(
-    isPage ? page(title, reason, isStarting) : JSON.stringify({ title, code: `preview-${kind}`, detail: reason }),
-  );
-}
-
-const page = (title: string, reason: string, isStarting: boolean): string => `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>${title}</title>
-${isStarting ? `<meta http-equiv="refresh" content="${retryAfterS}">` : ""}
-<style>body{font:16px/1.5 system-ui,sans-serif;margin:20vh auto;max-width:32rem;padding:0 1rem}p{color:#666}</style>
-</head><body><h1>${title}</h1><p>${escapeHtml(reason)}</p></body></html>
-`;
-
-const escapeHtml = (text: string): string =>
-  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 
 /** Returns the status of a URL; null when it does not answer in time. */
 export function statusOf(url: string, timeoutMs: number): Promise<number | null> {

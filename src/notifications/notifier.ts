@@ -3,8 +3,10 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { messageOf } from "../domain/errors.ts";
+import { pagePathOf } from "../domain/events/notices.ts";
 import { itemAt } from "../domain/known.ts";
 import { kindOfAddress } from "../sandbox/egress/addresses.ts";
+import { type MailServer, sendMail } from "./mail.ts";
 import type { Notifier, TryResult } from "./port.ts";
 import { type NoticeRequest, requestFor } from "./request-body.ts";
 import { signatureOf } from "./signature.ts";
@@ -21,14 +23,20 @@ export interface NotifierOptions {
   readonly key: () => Promise<string>;
   /** `host` or `host:port` of private receivers that may be called. */
   readonly privateHosts: readonly string[];
+  readonly mailServer: MailServer | null;
+  /** Returns where the dashboard is, for links; null if nowhere. */
+  readonly origin: () => Promise<string | null>;
   readonly now: () => Date;
 }
 
-/** Sends notices over HTTP. */
-export function createNotifier({ key, privateHosts, now }: NotifierOptions): Notifier {
+/** Sends notices over HTTP and by mail. */
+export function createNotifier({ key, privateHosts, mailServer, origin, now }: NotifierOptions): Notifier {
   return {
-    async send(address, notice) {
+    async send(address, fact) {
+      const at = await origin().catch(() => null); // a notice without a link is better than none
+      const notice = { ...fact, url: at === null ? null : `${at}${pagePathOf(fact)}` };
       try {
+        if (address.startsWith("mailto:")) return await sendMail(mailServer, address.slice("mailto:".length), notice);
         const wanted = requestFor(address, notice);
         const seconds = Math.floor(now().getTime() / 1000);
         const signature = wanted.isSigned

@@ -1,4 +1,4 @@
-import type { Notice } from "../domain/events/notices.ts";
+import type { NoticeFacts } from "../domain/events/notices.ts";
 
 /** How one try ended. Text is for people, and holds nothing secret. */
 export type TryResult =
@@ -14,5 +14,5 @@ export type TryResult =
 
 export interface Notifier {
   /** Tries once to send a notice to a plan's address. Never throws. */
-  send(address: string, notice: Notice): Promise<TryResult>;
+  send(address: string, notice: NoticeFacts): Promise<TryResult>;
 }

@@ -20,20 +20,24 @@ export function requestFor(address: string, notice: Notice): NoticeRequest {
   const isNtfy = address.startsWith("ntfy+");
   const url = new URL(isNtfy ? address.slice("ntfy+".length) : address);
   if (isNtfy || url.hostname === "ntfy.sh") {
-    const headers = { "content-type": "text/plain; charset=utf-8", title: headerText(notice.title) };
+    const link = notice.url === null ? {} : { click: notice.url };
+    const headers = { "content-type": "text/plain; charset=utf-8", title: headerText(notice.title), ...link };
     return { url, headers, body: notice.text, isSigned: false };
   }
   if (url.hostname === "hooks.slack.com") {
-    const text = `*${slackText(notice.title)}*\n${slackText(notice.text)}`;
+    const link = notice.url === null ? "" : `\n<${slackText(notice.url)}|Open it in the dashboard>`;
+    const text = `*${slackText(notice.title)}*\n${slackText(notice.text)}${link}`;
     return { url, headers: json, body: JSON.stringify({ text }), isSigned: false };
   }
   if (/^(discord|discordapp)\.com$/.test(url.hostname) && url.pathname.startsWith("/api/webhooks/")) {
     // Text of agents mentions nobody.
-    const body = { content: `**${notice.title}**\n${notice.text}`.slice(0, 2_000), allowed_mentions: { parse: [] } };
+    const link = notice.url === null ? "" : `\n${notice.url}`;
+    const words = `**${notice.title}**\n${notice.text}`.slice(0, 2_000 - link.length);
+    const body = { content: `${words}${link}`, allowed_mentions: { parse: [] } };
     return { url, headers: json, body: JSON.stringify(body), isSigned: false };
   }
-  const { event: type, at, data, title, text } = notice;
-  const body = JSON.stringify({ type, timestamp: at.toISOString(), data, title, text });
+  const { event: type, at, data, title, text, url: page } = notice;
+  const body = JSON.stringify({ type, timestamp: at.toISOString(), data, title, text, url: page });
   return { url, headers: json, body, isSigned: true };
 }
 

@@ -241,14 +241,19 @@ export const planFileSchema = object({
   }).optional(),
   notify: z
     .array(
-      z.string().refine((address) => /^(ntfy\+)?https?:\/\/\S+$/.test(address) && URL.canParse(address), {
-        error: say("invalid: write a URL that begins with https:// (or ntfy+https:// for an ntfy server)"),
+      z.string().refine(isNoticeAddress, {
+        error: say("invalid: write a URL that begins with https:// or ntfy+https://, or mailto:NAME@HOST"),
       }),
     )
     .max(10, { error: say("too many: at most 10 addresses") })
     .optional()
-    .describe("Who hears of approvals, blocked waves and ends of builds: webhooks, Slack, Discord or ntfy."),
+    .describe("Who hears of approvals, blocked waves and ends of builds: webhooks, Slack, Discord, ntfy or mail."),
 });
+
+function isNoticeAddress(address: string): boolean {
+  if (/^mailto:[^\s@,;:<>"?&%]+@[a-z0-9.-]+$/i.test(address)) return true;
+  return /^(ntfy\+)?https?:\/\/\S+$/.test(address) && URL.canParse(address);
+}
 
 /** A plan file with correct types and spellings. */
 export type PlanFile = z.output<typeof planFileSchema>;

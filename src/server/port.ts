@@ -1,3 +1,5 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import type { TakenEvent } from "../coordinator/build/request/take-events.ts";
 import type { Ports } from "../coordinator/port.ts";
 import type { DomainEvent } from "../domain/events/events.ts";
@@ -92,3 +94,11 @@ export type ServedEngine =
       /** Where others reach us; null for the address we listen on. */
       readonly serveOrigin: string | null;
     };
+
+/** Answers for the hosts of previews, so that nothing else of the server does. */
+export interface PreviewHosts {
+  /** Takes a request if its host is one of a preview; otherwise returns false. */
+  answer(request: IncomingMessage, response: ServerResponse): boolean;
+  /** The same for a request that asks for another protocol, such as WebSocket. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
+}

@@ -1,4 +1,4 @@
-import type { Server } from "node:http";
+import { createServer, type ServerOptions as HttpOptions, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
@@ -16,7 +16,7 @@ import { readIncoming } from "./incoming-events.ts";
 import { inngestPath } from "./inngest.ts";
 import { answerMcp } from "./mcp.ts";
 import { createProcessMeter, createRequestCounts, exposition, metricsType, type ProcessMeter } from "./metrics.ts";
-import type { InngestEndpoint, ServedApp, ServedEngine } from "./port.ts";
+import type { InngestEndpoint, PreviewHosts, ServedApp, ServedEngine } from "./port.ts";
 import { problem, problemOf } from "./problem.ts";
 import { keepRegistered, type Registration } from "./registration.ts";
 
@@ -30,6 +30,8 @@ export interface ServerOptions {
   readonly port: number;
   /** The folder with the dashboard's files; absent: no dashboard. */
   readonly dashboard?: string;
+  /** Answers for the hosts of previews; absent: there are none. */
+  readonly previewHosts?: PreviewHosts;
   /** Receives messages that are not warnings. */
   readonly inform: (message: string) => void;
   readonly warn: (message: string) => void;
@@ -190,9 +192,10 @@ function parseJson(text: string): unknown {
   }
 }
 
-function listen(routes: Hono, { host, port, warn }: ServerOptions): Promise<Server> {
+function listen(routes: Hono, { host, port, warn, previewHosts }: ServerOptions): Promise<Server> {
   return new Promise((resolve, reject) => {
-    const server = serve({ fetch: routes.fetch, hostname: host, port }, () => {
+    const own = previewHosts === undefined ? {} : { createServer: createServerBeside(previewHosts) };
+    const server = serve({ fetch: routes.fetch, hostname: host, port, ...own }, () => {
       server.off("error", refused);
       server.on("error", (error) => warn(`the HTTP server: ${messageOf(error)}`));
       resolve(server);
@@ -208,6 +211,17 @@ function listen(routes: Hono, { host, port, warn }: ServerOptions): Promise<Serv
     server.once("error", refused);
   });
 }
+
+/** Creates servers that give requests for the hosts of previews to those alone. */
+const createServerBeside = (previews: PreviewHosts) =>
+  ((options: HttpOptions, listener: RequestListener): Server =>
+    createServer(options, (request, response) => {
+      if (!previews.answer(request, response)) listener(request, response);
+    }).on("upgrade", (request, socket, head) => {
+      if (!previews.upgrade(request, socket, head)) socket.end(noUpgrade);
+    })) as typeof createServer; // always called with both
+
+const noUpgrade = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /** Returns the name under which this machine reaches a server that listens on `host`. */
 function nameFor(host: string): string {

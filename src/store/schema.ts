@@ -187,6 +187,8 @@ export const projects = pgTable(
     name: text("name").notNull(),
     /** The local port at which `serve` shows its preview; it survives a restart. */
     previewPort: integer("preview_port"),
+    /** The origin of its own at which `serve` shows its preview; null without a domain. */
+    previewOrigin: text("preview_origin"),
     /** What its agents are told about earlier builds, in Markdown; people may edit it. */
     memory: text("memory").notNull().default(""),
     createdAt: created(),

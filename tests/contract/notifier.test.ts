@@ -13,6 +13,7 @@ const notice: Notice = {
   data: { buildId: "bld_1", waveNumber: 2, reason: "tests failed" },
   title: "shop: wave 2 is blocked",
   text: "tests <failed> & more\nwavesmith status bld_1",
+  url: "https://wavesmith.example.org/builds/bld_1",
 };
 
 describe("what is sent", () => {
@@ -28,17 +29,20 @@ describe("what is sent", () => {
     const slack = requestFor("https://hooks.slack.com/services/T/B/x", notice);
     expect([slack.isSigned, JSON.parse(slack.body)]).toEqual([
       false,
-      { text: "*shop: wave 2 is blocked*\ntests &lt;failed&gt; &amp; more\nwavesmith status bld_1" },
+      {
+        text: `*shop: wave 2 is blocked*\ntests &lt;failed&gt; &amp; more\nwavesmith status bld_1\n<${notice.url}|Open it in the dashboard>`,
+      },
     ]);
     const discord = requestFor("https://discord.com/api/webhooks/1/x", notice);
     expect(JSON.parse(discord.body)).toEqual({
-      content: `**${notice.title}**\n${notice.text}`,
+      content: `**${notice.title}**\n${notice.text}\n${notice.url}`,
       allowed_mentions: { parse: [] },
     });
     const ntfy = requestFor("ntfy+http://192.168.0.7:8080/builds", { ...notice, title: "café" });
-    expect([ntfy.url.href, ntfy.headers.title, ntfy.body]).toEqual([
+    expect([ntfy.url.href, ntfy.headers.title, ntfy.headers.click, ntfy.body]).toEqual([
       "http://192.168.0.7:8080/builds",
       "=?UTF-8?B?Y2Fmw6k=?=",
+      notice.url,
       notice.text,
     ]);
   });
@@ -51,7 +55,10 @@ describe("a notifier", () => {
   });
   afterEach(() => receiver.close());
   const notifierOf = (...privateHosts: string[]) =>
-    createNotifier({ key: async () => key, privateHosts, now: () => new Date("2026-11-22T10:00:05Z") });
+    createNotifier({
+      ...{ key: async () => key, privateHosts, mailServer: null, now: () => new Date("2026-11-22T10:00:05Z") },
+      origin: async () => "https://wavesmith.example.org",
+    });
 
   it("sends the event with its id and a signature that the receiver can verify", async () => {
     const result = await notifierOf("127.0.0.1").send(`${receiver.url}/hook?x=1`, notice);
@@ -64,6 +71,7 @@ describe("a notifier", () => {
       data: notice.data,
       title: notice.title,
       text: notice.text,
+      url: notice.url,
     });
     const seconds = Number(headers["webhook-timestamp"]);
     expect(headers["webhook-id"]).toBe("ntf_1");

@@ -9,7 +9,7 @@ import { placeholderFaults, promptPlaceholders } from "../../src/domain/plan/pro
 import { readMadePlan } from "../../src/plan/made-plan.ts";
 import { parsePlan, parsePlanValue } from "../../src/plan/parse-plan.ts";
 import { planText } from "../../src/plan/write-plan.ts";
-import type { StoreTransaction } from "../../src/store/port.ts";
+import type { BuildRow, StoreTransaction } from "../../src/store/port.ts";
 
 // Plans that give a gate an agent, and what that agent is asked.
 
@@ -167,15 +167,24 @@ describe("the prompt of a gate's agent", () => {
 
 it("has its role's name when it asks a person", async () => {
   const roles: string[] = [];
+  const emitted: string[] = [];
   const rows = (added: object | undefined) =>
     ({
       gateRuns: { find: async () => ({ evidence: { added } }) },
-      questions: { insertIfAbsent: async ({ role }: { role: string }) => roles.push(role) },
+      questions: {
+        insertIfAbsent: async ({ role, deadlineAt }: { role: string; deadlineAt: Date }) => {
+          roles.push(role);
+          return { id: roles.length, role, text: "t", deadlineAt };
+        },
+      },
+      emit: async ({ id }: { id: string }) => emitted.push(id),
     }) as unknown as StoreTransaction;
   const job = { key: "gaterun_1-1", buildId: "bld_1", ownerKind: "gate", ownerId: "gaterun_1" } as const;
   const asked = { kind: "asked", name: "q", text: "t", reason: "r", options: [], waitMs: 1 } as const;
   const ports = { clock: { now: () => new Date(0) } };
-  await recordQuestions(rows({ role: "tester" }), ports, job, [asked]);
-  await recordQuestions(rows(undefined), ports, job, [asked]);
+  const build = { id: "bld_1", plan: { notify: [] }, requestedBy: null, metadata: null } as unknown as BuildRow;
+  await recordQuestions(rows({ role: "tester" }), ports, build, { job, events: [asked] });
+  await recordQuestions(rows(undefined), ports, build, { job, events: [asked] });
+  expect(emitted).toEqual(["agent/question.asked:bld_1/1:0", "agent/question.asked:bld_1/2:0"]);
   expect(roles).toEqual(["tester", "critic"]);
 });

@@ -15,6 +15,8 @@ import { agentLines } from "../parts.ts";
 
 export interface LogsOptions {
   readonly task?: string;
+  /** Only what previews printed. */
+  readonly preview?: boolean;
   readonly follow?: boolean;
 }
 
@@ -60,7 +62,10 @@ async function print({ context, builds, buildId, options, stopped }: Printing): 
     // Read the status before the output, so that nothing is missed when the build ends in between.
     const over = endedBuildStatuses.includes(await builds.status(buildId));
     const all = await builds.jobs(buildId);
-    const jobs = options.task === undefined ? all : all.filter((job) => job.taskKey === options.task);
+    const jobs = all.filter(
+      ({ taskKey, label }) =>
+        (options.task === undefined || taskKey === options.task) && (options.preview !== true || label === "preview"),
+    );
     for (const chunk of await cursor.next(jobs)) write.chunk(jobs, chunk);
     if (over || options.follow !== true || stopped()) {
       write.rest(jobs);

@@ -7,6 +7,7 @@ import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import type { JsonLog } from "../output/json-log.ts";
 import { type App, type Config, type KeyFile, openServer, serverKey } from "../parts.ts";
+import { servePreviewHosts } from "../preview/preview-hosts.ts";
 import { type ServedPreviews, servePreviews } from "../preview/serve-previews.ts";
 
 export interface ServeOptions {
@@ -51,7 +52,9 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const key = config.serveKey ?? made!.key;
   const warn = (message: string): void => context.warn(message);
   const dashboard = await dashboardFiles(() => report("building the dashboard, once after each change of it"));
+  const given = config.previewDomain;
   const server = await openServer({
+    ...(given === null ? {} : { previewHosts: await servePreviewHosts(app, given) }),
     ...{ app, engine, key, requestsPerMinute, host, port, dashboard },
     inform: report,
     warn,
@@ -60,7 +63,8 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const removeAddress = await recordAddress(config.dataDir, server.origin);
   try {
     await app.start("all");
-    previews = servePreviews(app, { tell: report, warn });
+    const own = { protocol: "http", port: Number(new URL(server.origin).port) } as const;
+    previews = servePreviews(app, { domain: given === null ? null : { ...own, ...given }, tell: report, warn });
     const keyFile = made?.path ?? null;
     const started = {
       type: "serve.started",

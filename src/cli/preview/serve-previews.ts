@@ -1,6 +1,8 @@
-import { notePreviewRequest, previewOfProject, reachPreview } from "../../coordinator/preview/reach-preview.ts";
 import { messageOf } from "../../domain/errors.ts";
-import { type App, type PreviewProxy, previewProxies, type Reach } from "../parts.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import { type PreviewDomain, previewOriginOf } from "../../domain/preview-domain.ts";
+import { type App, type PreviewProxy, previewProxies } from "../parts.ts";
+import { projectPreview } from "./project-preview.ts";
 import { aborted } from "./show-preview.ts";
 
 // SP1. Each project with a preview has one loopback port, recorded in its row: the address survives
@@ -8,8 +10,6 @@ import { aborted } from "./show-preview.ts";
 // SP2. Of several processes that serve one database, only one opens these ports at a time.
 
 const lookMs = 1_000;
-/** How long a connection waits for a starting preview before it gets an answer. */
-const patienceMs = 5_000;
 
 export interface ServedPreviews {
   /** Closes the ports; the previews keep running. */
@@ -17,14 +17,16 @@ export interface ServedPreviews {
 }
 
 interface ServedOptions {
+  /** Where previews have hosts of their own, besides their ports. */
+  readonly domain: PreviewDomain | null;
   tell(message: string): void;
   warn(message: string): void;
 }
 
 /** Opens a port for every project's preview, including those of later builds, until `stop`. */
-export function servePreviews(app: App, { tell, warn }: ServedOptions): ServedPreviews {
+export function servePreviews(app: App, { domain, tell, warn }: ServedOptions): ServedPreviews {
   const stopping = new AbortController();
-  const proxies = new Map<string, PreviewProxy>();
+  const proxies = new Map<ProjectId, PreviewProxy>();
   let trouble = "";
   const checkPreviews = async (): Promise<void> => {
     const projectIds = await projectsWithPreviews(app);
@@ -37,7 +39,10 @@ export function servePreviews(app: App, { tell, warn }: ServedOptions): ServedPr
       if (proxies.has(projectId) || stopping.signal.aborted) continue;
       const proxy = await openFor(app, projectId);
       proxies.set(projectId, proxy);
-      tell(`preview of ${(await app.store.projects.get({ id: projectId })).name}: ${proxy.origin}`);
+      const previewOrigin = domain === null ? null : previewOriginOf(domain, projectId);
+      const { name } = await app.store.projects.get({ id: projectId });
+      await app.store.projects.update({ id: projectId }, { previewOrigin });
+      tell(`preview of ${name}: ${previewOrigin === null ? "" : `${previewOrigin} and `}${proxy.origin}`);
     }
   };
   const keepLooking = async (): Promise<void> => {
@@ -69,50 +74,22 @@ export function servePreviews(app: App, { tell, warn }: ServedOptions): ServedPr
   };
 }
 
-async function projectsWithPreviews({ store }: App): Promise<ReadonlySet<string>> {
+async function projectsWithPreviews({ store }: App): Promise<ReadonlySet<ProjectId>> {
   const rows = await store.previews.list({ status: ["starting", "ready", "asleep", "dead"] });
   const builds = await store.builds.pick({ id: rows.map((row) => row.buildId) }, ["projectId"]);
   return new Set(builds.map((build) => build.projectId));
 }
 
 /** Opens the project's previous port, or any other if that one is taken. */
-async function openFor({ ports, store }: App, projectId: string): Promise<PreviewProxy> {
+async function openFor(app: App, projectId: ProjectId): Promise<PreviewProxy> {
   const { openPreviewProxy } = await previewProxies();
-  const shown = { buildId: "" };
-  const reach = async (): Promise<Reach> => {
-    const build = await previewOfProject(ports, projectId);
-    if (build === null) return { kind: "over", why: "the project shows no preview" };
-    shown.buildId = build.id;
-    return reachPreview(ports, build.id, patienceMs);
-  };
-  const used = throttled(() => noteUse(ports, shown.buildId));
-  const { previewPort } = await store.projects.get({ id: projectId });
-  const proxy = await openPreviewProxy({ reach, used, port: previewPort ?? 0 }).catch(
-    (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EADDRINUSE" || previewPort === null) throw error;
-      return openPreviewProxy({ reach, used });
-    },
-  );
-  if (proxy.port !== previewPort) await store.projects.update({ id: projectId }, { previewPort: proxy.port });
+  const { projects } = app.store;
+  const preview = projectPreview(app, projectId);
+  const { previewPort } = await projects.get({ id: projectId });
+  const proxy = await openPreviewProxy({ ...preview, port: previewPort ?? 0 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EADDRINUSE" || previewPort === null) throw error;
+    return openPreviewProxy(preview);
+  });
+  if (proxy.port !== previewPort) await projects.update({ id: projectId }, { previewPort: proxy.port });
   return proxy;
-}
-
-async function noteUse(ports: App["ports"], buildId: string): Promise<void> {
-  const row = await ports.store.previews.find({ buildId, status: "ready" });
-  if (row !== null) await notePreviewRequest(ports, row);
-}
-
-const useMs = 10_000;
-
-/**
- * Limits how often use is recorded. Traffic on an open connection counts as use; failing to record
- * it is harmless.
- */
-function throttled(note: () => Promise<void>): () => void {
-  let noted = Number.NEGATIVE_INFINITY;
-  return () => {
-    if (performance.now() - noted < useMs) return;
-    noted = performance.now();
-    note().catch(() => undefined);
-  };
 }

@@ -4,6 +4,7 @@ import { itemAt } from "../../domain/known.ts";
 import { answersPath } from "../../domain/sandbox/volume-paths.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
 import type { BuildRow, Input, JobRow, QuestionRow, StoreTransaction } from "../../store/port.ts";
+import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
 
 // Agents' questions: an action that the policy does not allow is put to a person at a terminal.
@@ -16,12 +17,14 @@ import type { Ports } from "../port.ts";
 /** The longest wait that we accept from a host. */
 const maxWaitMs = 10 * 60_000;
 
+type QuestioningJob = Input<Pick<JobRow, "key" | "buildId" | "ownerKind" | "ownerId">>;
+
 /** Stores the questions in a job's new output, in the transaction that stores the output. */
 export async function recordQuestions(
   transaction: StoreTransaction,
   ports: Pick<Ports, "clock">,
-  job: Input<Pick<JobRow, "key" | "buildId" | "ownerKind" | "ownerId">>,
-  events: readonly QuestionEvent[],
+  build: BuildRow,
+  { job, events }: { readonly job: QuestioningJob; readonly events: readonly QuestionEvent[] },
 ): Promise<void> {
   const now = ports.clock.now();
   for (const event of events) {
@@ -32,7 +35,7 @@ export async function recordQuestions(
     const attempt = job.ownerKind === "attempt" ? await transaction.attempts.get({ id: job.ownerId }) : null;
     const run = attempt === null ? await transaction.gateRuns.find({ id: job.ownerId }) : null;
     const { name, text, reason, options, waitMs } = event;
-    await transaction.questions.insertIfAbsent({
+    const question = await transaction.questions.insertIfAbsent({
       buildId: job.buildId,
       jobKey: job.key,
       name,
@@ -44,6 +47,9 @@ export async function recordQuestions(
       askedAt: now,
       deadlineAt: new Date(now.getTime() + Math.min(Math.max(0, waitMs), maxWaitMs)),
     });
+    if (question === null) continue;
+    const task = attempt?.taskId == null ? null : await transaction.tasks.get({ id: attempt.taskId });
+    await eventsOf(transaction, build).questionAsked(question, task?.key ?? null);
   }
 }
 

@@ -111,8 +111,8 @@ export type MessageView = Fields<
 export type CommentView = CommentRow & { readonly taskKey: string | null };
 
 export type PreviewView = Fields<PreviewRow, "waveNumber" | "status" | "port" | "reason"> & {
-  /** The port at which `serve` shows it; null until it first does. */
-  readonly servedPort: number | null;
+  /** The origin at which `serve` shows it; null until it first does. */
+  readonly servedAt: string | null;
 };
 
 export interface BuildView {
@@ -205,7 +205,8 @@ async function readMessages(
 async function readPreview(store: Store, { id: buildId, projectId }: BuildRow): Promise<PreviewView | null> {
   const row = await store.previews.find({ buildId });
   if (row === null) return null;
-  return { ...row, servedPort: (await store.projects.get({ id: projectId })).previewPort };
+  const { previewPort, previewOrigin } = await store.projects.get({ id: projectId });
+  return { ...row, servedAt: previewOrigin ?? (previewPort === null ? null : `http://127.0.0.1:${previewPort}`) };
 }
 
 /** Creates a reader of spending, which sums the calls only if one started or ended since. */

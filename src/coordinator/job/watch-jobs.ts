@@ -359,7 +359,7 @@ async function storeChunk(ports: Ports, build: BuildRow, { job, fence }: JobLeas
     );
     if (held === undefined) return; // another watcher has taken over
     await transaction.logChunks.insertIfAbsent({ jobKey: key, startsAt, text, at: ports.clock.now() });
-    await recordQuestions(transaction, ports, job, questions);
+    await recordQuestions(transaction, ports, build, { job, events: questions });
     await reportActivities(transaction, build, job, { activities, reported });
     if (job.ownerKind === "attempt") await recordDelivered(transaction, ports, job.ownerId, told);
   });

@@ -59,9 +59,10 @@ async function deliver(ports: DeliveryPorts, { id, tries }: NotificationRow): Pr
   else if (claimed.tries === 1) ports.log.warn(`${what}; it is tried again while something builds here`);
 }
 
-/** Returns an address without its path and credentials, which may be secret. */
+/** Returns an address of `notify` without what may be secret: an URL's path and credentials. */
 export const addressShown = (address: string): string => {
-  const { protocol, host } = new URL(address);
+  const { protocol, host, pathname } = new URL(address);
+  if (protocol === "mailto:") return pathname;
   return `${protocol}//${host}/…`;
 };
 

@@ -21,11 +21,19 @@ export async function recordNotices(
 ): Promise<void> {
   const { notify } = build.plan;
   if (notify.length === 0 || !isNoticed(name)) return;
-  const { waveNumber, reason } = data as { waveNumber?: number; reason?: string };
+  const {
+    waveNumber,
+    role,
+    text,
+    reason = text,
+  } = data as Partial<Record<"role" | "text" | "reason", string>> & {
+    waveNumber?: number;
+  };
   const words = wordsOf(name, {
     project: build.plan.name,
     buildId: build.id,
     ...(waveNumber === undefined ? {} : { waveNumber }),
+    ...(role === undefined ? {} : { role }),
     ...(reason === undefined ? {} : { reason }),
   });
   const { projectId, id: buildId } = build;

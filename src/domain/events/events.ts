@@ -124,6 +124,14 @@ export const eventSchemas = {
     by: z.string(),
     text: z.string(),
   }),
+  /** An agent may not do something without a person's answer. */
+  "agent/question.asked": buildBase.extend({
+    questionId: z.number().int(),
+    taskKey: z.string().nullable(),
+    role: z.string(),
+    text: z.string(),
+    deadlineAt: z.string(),
+  }),
   /** A person said something to a task's agent. */
   "agent/task.told": buildBase.extend({
     taskId: z.string(),

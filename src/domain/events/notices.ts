@@ -3,6 +3,7 @@ import type { BuildEventName } from "./events.ts";
 /** The events that a person may wait for, and that a plan's `notify` sends on. */
 export const noticedEvents = [
   "project/approval.requested",
+  "agent/question.asked",
   "project/wave.blocked",
   "project/build.completed",
   "project/build.failed",
@@ -10,8 +11,8 @@ export const noticedEvents = [
 ] as const satisfies readonly BuildEventName[];
 export type NoticedEvent = (typeof noticedEvents)[number];
 
-/** What is sent about one event. */
-export interface Notice {
+/** What is sent about one event, before it is known where the dashboard is. */
+export interface NoticeFacts {
   /** One for each event and address; the same in every try. */
   readonly id: string;
   readonly event: NoticedEvent;
@@ -23,13 +24,33 @@ export interface Notice {
   readonly text: string;
 }
 
+/** What is sent about one event. */
+export interface Notice extends NoticeFacts {
+  /** The page of the dashboard where a person decides or reads on; null if no server shows it. */
+  readonly url: string | null;
+}
+
+/** Returns the path of the dashboard's page about an event. */
+export function pagePathOf({ event, data }: Pick<NoticeFacts, "event" | "data">): string {
+  const build = `/builds/${encodeURIComponent(String(data.buildId))}`;
+  if (event === "agent/question.asked" && typeof data.taskKey === "string")
+    return `${build}?task=${encodeURIComponent(data.taskKey)}`;
+  return build;
+}
+
 const longestReason = 600;
 
 /** Says an event in words, for chats and phones. */
 export function wordsOf(
   event: NoticedEvent,
-  facts: { readonly project: string; readonly buildId: string; readonly waveNumber?: number; readonly reason?: string },
-): Pick<Notice, "title" | "text"> {
+  facts: {
+    readonly project: string;
+    readonly buildId: string;
+    readonly waveNumber?: number;
+    readonly role?: string;
+    readonly reason?: string;
+  },
+): Pick<NoticeFacts, "title" | "text"> {
   const { project, buildId, waveNumber } = facts;
   const reason = (facts.reason ?? "").slice(0, longestReason);
   const about = (command: string): string => [reason, command].filter((part) => part !== "").join("\n");
@@ -38,6 +59,11 @@ export function wordsOf(
       return {
         title: `${project}: wave ${waveNumber} waits for your approval`,
         text: about(`wavesmith approve ${buildId}, or: wavesmith reject ${buildId}`),
+      };
+    case "agent/question.asked":
+      return {
+        title: `${project}: ${facts.role ?? "an agent"} asks you something`,
+        text: about(`wavesmith answer ${buildId}`),
       };
     case "project/wave.blocked":
       return { title: `${project}: wave ${waveNumber} is blocked`, text: about(`wavesmith status ${buildId}`) };

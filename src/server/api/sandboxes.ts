@@ -11,6 +11,7 @@ import {
   stopUnusedSandbox,
 } from "../../api/sandbox-use.ts";
 import { stopPreview } from "../../coordinator/preview/preview.ts";
+import { requestPreview } from "../../coordinator/preview/request-preview.ts";
 import { wakePreview } from "../../coordinator/preview/wake-preview.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import {
@@ -132,9 +133,11 @@ function previewEndpoints({ app: { ports, allTenants } }: ApiContext): Endpoint[
     if (row === null) throw new WavesmithError("not-found", `build ${buildId} has no preview`);
     const { waveNumber, status, reason, requestedAt } = row;
     const { projectId } = await ports.store.builds.get({ id: buildId });
-    const { previewPort } = await ports.store.projects.get({ id: projectId });
-    const url = previewPort === null || status === "stopped" ? null : `http://127.0.0.1:${previewPort}/`;
-    return { id: buildId, buildId, projectId, wave: waveNumber, status, reason, requestedAt, url };
+    const { previewPort, previewOrigin } = await ports.store.projects.get({ id: projectId });
+    const isShown = status !== "stopped" && previewPort !== null;
+    const localUrl = isShown ? `http://127.0.0.1:${previewPort}/` : null;
+    const url = isShown && previewOrigin !== null ? `${previewOrigin}/` : localUrl;
+    return { id: buildId, buildId, projectId, wave: waveNumber, status, reason, requestedAt, url, localUrl };
   };
   return [
     endpoint("get /previews", {
@@ -146,13 +149,14 @@ function previewEndpoints({ app: { ports, allTenants } }: ApiContext): Endpoint[
       },
     }),
     endpoint("post /previews/{id}/start", {
-      summary: "Wake a preview that is asleep",
+      summary: "Start a preview that is asleep, dead or stopped",
       params: idParams,
       reply: previewReply,
       status: 202,
       async handle({ params: { id } }) {
         const before = await show(id);
         if (before.status === "asleep") await wakePreview(allTenants, id);
+        if (before.status === "dead" || before.status === "stopped") await requestPreview(allTenants, id);
         return { body: await show(id) };
       },
     }),
