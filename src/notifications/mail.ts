@@ -2,8 +2,8 @@ import { messageOf } from "../domain/errors.ts";
 import type { Notice } from "../domain/events/notices.ts";
 import type { TryResult } from "./port.ts";
 
-// MA1. A password goes to the server over TLS only, unless the server is on this machine.
-// MA2. A plan may come from anybody who may start builds, so it can send mail only to addresses
+// ML1. A password goes to the server over TLS only, unless the server is on this machine.
+// ML2. A plan may come from anybody who may start builds, so it can send mail only to addresses
 // that the settings allow.
 
 /** The server that sends mail. */
@@ -60,7 +60,7 @@ export async function sendMail(server: MailServer | null, to: string, notice: No
 const failed = (problem: string) => ({ sent: false, problem, isFinal: false, retryAfterMs: null }) as const;
 const isOwnMachine = (host: string): boolean => /^(localhost|127(\.\d{1,3}){3}|::1)$/.test(host);
 
-/** Writes a notice as a mail, whose id is the same in every try; mails of one build are a thread. */
+/** Writes a notice as a mail. Its id is the same in every try; mails of a build form a thread. */
 function mailOf({ id, title, text, at, url, data }: Notice, from: string) {
   const domain = /@([^\s<>@]+)>?\s*$/.exec(from)?.[1] ?? "wavesmith.invalid";
   const thread = `<${String(data.buildId)}@${domain}>`;
