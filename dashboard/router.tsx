@@ -61,6 +61,11 @@ const changes = createRoute({
       wave: search.wave === undefined ? undefined : number(search.wave),
     }),
 });
+const plan = createRoute({
+  getParentRoute: () => root,
+  path: "/builds/$id/plan",
+  component: lazyRouteComponent(() => import("./build/plan-page.tsx"), "PlanPage"),
+});
 const start = createRoute({
   getParentRoute: () => root,
   path: "/start",
@@ -84,7 +89,7 @@ const settings = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, builds, build, changes, start, projects, project, settings]),
+  routeTree: root.addChildren([home, builds, build, changes, plan, start, projects, project, settings]),
   scrollRestoration: true,
 });
 

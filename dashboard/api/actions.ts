@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { keepPageToken } from "./page-token.ts";
 import { api, read } from "./request.ts";
+import { useAction } from "./use-action.ts";
 
 // The actions of a person. After each one, all data that it may have changed is fetched again.
 
@@ -36,40 +37,27 @@ function send(id: string, steering: Steering): Promise<unknown> {
 }
 
 /** Steers a build. */
-export function useSteering(id: string) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: (steering: Steering) => send(id, steering),
-    onSettled: () =>
-      Promise.all(["build", "inbox", "builds"].map((key) => client.invalidateQueries({ queryKey: [key] }))),
-  });
-}
+export const useSteering = (id: string) =>
+  useAction(["build", "inbox", "builds"], (steering: Steering) => send(id, steering));
 
-type SandboxAct = "start" | "stop" | "snapshot" | "restore";
+export type SandboxAct =
+  | { readonly act: "start" | "stop" | "snapshot" }
+  | { readonly act: "restore"; readonly snapshot: string };
 
 /** Acts on the sandbox of a project. */
-export function useSandbox(projectId: string) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: (act: SandboxAct) => {
-      const params = { path: { id: projectId } };
-      return act === "restore"
-        ? read(api.POST("/api/v1/projects/{id}/sandbox/restore", { params, body: {} }))
-        : read(api.POST(`/api/v1/projects/{id}/sandbox/${act}`, { params }));
-    },
-    onSettled: () => client.invalidateQueries({ queryKey: ["sandboxes"] }),
+export const useSandbox = (projectId: string) =>
+  useAction(["sandboxes", "snapshots"], (asked: SandboxAct) => {
+    const params = { path: { id: projectId } };
+    return asked.act === "restore"
+      ? read(api.POST("/api/v1/projects/{id}/sandbox/restore", { params, body: { snapshot: asked.snapshot } }))
+      : read(api.POST(`/api/v1/projects/{id}/sandbox/${asked.act}`, { params }));
   });
-}
 
 /** Starts a preview that is asleep, or stops it. */
-export function usePreview(buildId: string) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: (act: "start" | "stop") =>
-      read(api.POST(`/api/v1/previews/{id}/${act}`, { params: { path: { id: buildId } } })),
-    onSettled: () => client.invalidateQueries({ queryKey: ["previews"] }),
-  });
-}
+export const usePreview = (buildId: string) =>
+  useAction(["previews"], (act: "start" | "stop") =>
+    read(api.POST(`/api/v1/previews/{id}/${act}`, { params: { path: { id: buildId } } })),
+  );
 
 /** Signs in with a key, or out. */
 export function useSession() {

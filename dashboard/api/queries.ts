@@ -13,6 +13,7 @@ import type {
   Project,
   Sandbox,
   Session,
+  Snapshot,
   TaskDetail,
 } from "./types.ts";
 
@@ -61,6 +62,15 @@ export const sandboxesQuery = queryOptions({
   refetchInterval: listMs,
 });
 
+export const snapshotsQuery = (projectId: string) =>
+  queryOptions({
+    queryKey: ["snapshots", projectId],
+    queryFn: async ({ signal }) => {
+      const params = { path: { id: projectId } };
+      return (await read<{ items: Snapshot[] }>(api.GET("/api/v1/projects/{id}/snapshots", { params, signal }))).items;
+    },
+  });
+
 export const previewsQuery = queryOptions({
   queryKey: ["previews"],
   queryFn: async ({ signal }) => (await read<{ items: Preview[] }>(api.GET("/api/v1/previews", { signal }))).items,
@@ -102,6 +112,16 @@ export const planQuery = (id: string) =>
   queryOptions({
     queryKey: ["build", id, "plan"],
     queryFn: ({ signal }) => read<Plan>(api.GET("/api/v1/builds/{id}/plan", { params: { path: { id } }, signal })),
+  });
+
+export const planTextQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["plan-text", id],
+    queryFn: ({ signal }) =>
+      read<string>(api.GET("/api/v1/builds/{id}/plan/text", { params: { path: { id } }, parseAs: "text", signal })),
+    // What the reader types must not be replaced.
+    refetchOnWindowFocus: false,
+    gcTime: 0,
   });
 
 /** The task or wave whose diff is wanted; with neither, the whole build's. */

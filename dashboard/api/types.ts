@@ -37,6 +37,22 @@ export interface Finding {
   readonly line: number | null;
 }
 
+/** A person's finding. */
+export interface Comment {
+  readonly id: number;
+  readonly task: string | null;
+  readonly wave: number | null;
+  readonly file: string | null;
+  readonly line: number | null;
+  readonly endLine: number | null;
+  readonly text: string;
+  readonly by: string;
+  readonly createdAt: string;
+  readonly state: "open" | "given" | "resolved" | "superseded";
+  /** Says what became of it, such as `resolved by fix 1`. */
+  readonly outcome: string;
+}
+
 export interface TaskState {
   readonly id: string;
   readonly agent: string;
@@ -264,6 +280,16 @@ export interface Sandbox {
   readonly reason: string | null;
   readonly startedAt: string | null;
   readonly stoppedAt: string | null;
+}
+
+export interface Snapshot {
+  readonly id: string;
+  readonly state: string;
+  /** Why it was taken, such as `asked`. */
+  readonly reason: string;
+  readonly sizeBytes: number | null;
+  readonly createdAt: string;
+  readonly expiresAt: string;
 }
 
 export interface Preview {

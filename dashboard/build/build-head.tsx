@@ -115,6 +115,11 @@ function Actions({ build, graph }: { readonly build: Build; readonly graph: Buil
           Retry
         </button>
       )}
+      {(status === "failed" || status === "cancelled") && (
+        <Link to="/builds/$id/plan" params={{ id: build.id }} className="button">
+          Edit the plan
+        </Link>
+      )}
       {passed.length > 0 && status !== "running" && status !== "queued" && status !== "cancelling" && (
         <button type="button" className="button" onClick={() => setAsked("rollback")}>
           Roll back…

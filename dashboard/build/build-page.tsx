@@ -70,6 +70,9 @@ function ViewTabs() {
       <Link to="/builds/$id/changes" params={{ id }} className="tab">
         Changes
       </Link>
+      <Link to="/builds/$id/plan" params={{ id }} className="tab">
+        Plan
+      </Link>
     </div>
   );
 }

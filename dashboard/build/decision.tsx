@@ -69,6 +69,11 @@ function Approval({ build }: { readonly build: Build }) {
             : what === "plan"
               ? "The planner's draft is below. Nothing runs until you approve it."
               : "Its gates passed. Once approved, it becomes main. It waits until you decide."}{" "}
+          {what !== "wave" && (
+            <Link to="/builds/$id/plan" params={{ id: build.id }}>
+              Edit the plan
+            </Link>
+          )}
           {what === "wave" && (
             <Link to="/builds/$id/changes" params={{ id: build.id }} search={{ wave: wave?.number ?? 1 }}>
               See its changes

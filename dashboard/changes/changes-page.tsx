@@ -1,12 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
+import { useLiveBuild } from "../api/follow-build.ts";
 import { buildQuery, diffQuery, gatesQuery } from "../api/queries.ts";
-import type { Build, GateRun } from "../api/types.ts";
+import type { Build, Comment, GateRun } from "../api/types.ts";
 import { PageHead } from "../parts/page-head.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
-import { type FileChange, FileChangeView, filesOf, lineCounts } from "./diff-view.tsx";
+import { useComments } from "./comments.tsx";
+import { type Commenting, type FileChange, FileChangeView, filesOf, lineCounts, type Remark } from "./diff-view.tsx";
 import { FileTree } from "./file-tree.tsx";
+import { OpenComments } from "./open-comments.tsx";
 import { useViewed } from "./viewed.ts";
 
 const route = getRouteApi("/builds/$id/changes");
@@ -15,11 +18,14 @@ const route = getRouteApi("/builds/$id/changes");
 export function ChangesPage() {
   const { id } = route.useParams();
   const search = route.useSearch();
+  useLiveBuild(id);
   const build = useQuery(buildQuery(id));
   const gates = useQuery(gatesQuery(id));
   const wave = search.wave ?? (search.task === undefined ? undefinedUnlessUnpassed(build.data) : undefined);
   const of = search.task === undefined && wave !== undefined ? { wave } : search;
   const diff = useQuery({ ...diffQuery(id, of), enabled: build.data !== undefined });
+  const comments = useComments(id);
+  const commenting = build.data === undefined ? undefined : commentingOn(build.data, search.task);
   return (
     <>
       <PageHead
@@ -36,11 +42,28 @@ export function ChangesPage() {
       {build.data !== undefined && (
         <SpanChooser build={build.data} chosen={{ ...search, ...(wave === undefined ? {} : { wave }) }} />
       )}
+      {build.data !== undefined && <OpenComments build={build.data} comments={comments} />}
       <Shown query={diff} what="the changes">
-        {(text) => <Changes id={id} text={text} runs={gates.data ?? []} wave={wave} />}
+        {(text) => (
+          <Changes
+            id={id}
+            text={text}
+            remarks={[...findingsOf(gates.data ?? [], wave), ...comments.map(remarkOf)]}
+            commenting={commenting}
+          />
+        )}
       </Shown>
     </>
   );
+}
+
+const remarkOf = (comment: Comment): Remark => ({ kind: "comment", comment });
+
+/** Who gets a comment: the task's next attempt while one is to come, otherwise the wave's fixer. */
+function commentingOn({ id, status, tasks }: Build, shown: string | undefined): Commenting | undefined {
+  if (status === "completed" || status === "cancelled") return undefined;
+  const isToCome = tasks.some((task) => task.id === shown && task.status !== "completed");
+  return { buildId: id, task: isToCome ? shown : undefined };
 }
 
 /** The build has no changes of its own until a wave has passed; then the joined wave has. */
@@ -91,15 +114,15 @@ function SpanChooser({ build, chosen }: { readonly build: Build; readonly chosen
 interface ChangesProps {
   readonly id: string;
   readonly text: string;
-  readonly runs: readonly GateRun[];
-  readonly wave: number | undefined;
+  readonly remarks: readonly Remark[];
+  readonly commenting: Commenting | undefined;
 }
 
-function Changes({ id, text, runs, wave }: ChangesProps) {
+function Changes({ id, text, remarks, commenting }: ChangesProps) {
   const files = useMemo(() => filesOf(text), [text]);
   const [layout, setLayout] = useState<"unified" | "split">(() => (innerWidth >= 1500 ? "split" : "unified"));
   const viewed = useViewed(id);
-  const findings = useMemo(() => lastFindings(runs, wave), [runs, wave]);
+  const findings = remarks.flatMap((remark) => (remark.kind === "finding" ? [remark.finding] : []));
   useEffect(() => {
     const name = decodeURIComponent(location.hash.slice(1));
     if (name !== "") document.getElementById(name)?.scrollIntoView();
@@ -133,7 +156,8 @@ function Changes({ id, text, runs, wave }: ChangesProps) {
             key={file.name}
             file={file}
             layout={layout}
-            findings={findings.filter((finding) => finding.file === file.name)}
+            beside={remarks.filter((remark) => fileOf(remark) === file.name)}
+            commenting={commenting}
             isCollapsed={viewed.has(keyOf(file))}
             header={
               <label className="row tiny soft viewed">
@@ -148,9 +172,14 @@ function Changes({ id, text, runs, wave }: ChangesProps) {
   );
 }
 
+const fileOf = (remark: Remark): string | null =>
+  remark.kind === "finding" ? remark.finding.file : remark.comment.file;
+
 /** The findings of the last run of each gate; of one wave, or of all. */
-function lastFindings(runs: readonly GateRun[], wave: number | undefined) {
+function findingsOf(runs: readonly GateRun[], wave: number | undefined): Remark[] {
   const last = new Map<string, GateRun>();
   for (const run of runs) if (wave === undefined || run.wave === wave) last.set(`${run.wave} ${run.gate}`, run);
-  return [...last.values()].flatMap(({ findings }) => findings);
+  return [...last.values()].flatMap(({ findings }) =>
+    findings.map((finding) => ({ kind: "finding", finding }) as const),
+  );
 }

@@ -1,9 +1,12 @@
 import { type DiffLineAnnotation, type FileDiffMetadata, parsePatchFiles } from "@pierre/diffs";
 import { FileDiff } from "@pierre/diffs/react";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
-import type { Finding } from "../api/types.ts";
+import type { Comment, Finding } from "../api/types.ts";
+import { Icon } from "../parts/icon.tsx";
+import { plainText } from "../parts/plain-text.ts";
 import { SeverityBadge } from "../parts/status.tsx";
 import { useTheme } from "../shell/theme.ts";
+import { CommentBeside, CommentForm, type Place } from "./comments.tsx";
 
 export type FileChange = FileDiffMetadata;
 
@@ -29,52 +32,79 @@ export function DiffView({ text, layout }: DiffViewProps) {
   return (
     <div className="stack">
       {files.map((file) => (
-        <FileChangeView key={file.name} file={file} layout={layout} findings={[]} />
+        <FileChangeView key={file.name} file={file} layout={layout} beside={[]} />
       ))}
     </div>
   );
 }
 
+/** Something said about a file. */
+export type Remark =
+  | { readonly kind: "finding"; readonly finding: Finding }
+  | { readonly kind: "comment"; readonly comment: Comment };
+type Beside = Remark | { readonly kind: "draft"; readonly place: Place };
+interface Placed {
+  readonly one: Beside;
+}
+
+/** Where a reader's comments go. */
+export interface Commenting {
+  readonly buildId: string;
+  readonly task: string | undefined;
+}
+
 interface FileChangeViewProps {
   readonly file: FileChange;
   readonly layout: "unified" | "split";
-  readonly findings: readonly Finding[];
+  readonly beside: readonly Remark[];
   readonly isCollapsed?: boolean;
   readonly header?: ReactNode;
+  /** Absent where nobody would read a comment. */
+  readonly commenting?: Commenting | undefined;
 }
 
 const linePixels = 20;
 /** More lines than this are shown on request only. */
 const manyLines = 3_000;
 
-/** One changed file, drawn once it comes into sight; beside its lines what gates said of them. */
-export function FileChangeView({ file, layout, findings, isCollapsed = false, header }: FileChangeViewProps) {
+/** One changed file, drawn once it comes into sight; beside its lines what gates and people said of them. */
+export function FileChangeView(props: FileChangeViewProps) {
+  const { file, layout, beside, isCollapsed = false, header, commenting } = props;
   const theme = useTheme();
   const [place, isSeen] = useSeen();
   const [isWanted, setWanted] = useState(file.unifiedLineCount <= manyLines);
-  const { added, removed } = lineCounts(file);
-  const annotations = useMemo(() => annotationsOf(findings), [findings]);
+  const [draft, setDraft] = useState<Place | null>(null);
+  const annotations = useMemo(() => annotationsOf(beside, draft), [beside, draft]);
   const height = isCollapsed ? 0 : Math.min(file.unifiedLineCount, manyLines) * linePixels;
+  const show = (one: Beside): ReactNode => {
+    if (one.kind === "finding") return <FindingBeside finding={one.finding} />;
+    if (one.kind === "comment") return <CommentBeside comment={one.comment} />;
+    if (commenting === undefined) return null;
+    return <CommentForm {...commenting} place={one.place} onClose={() => setDraft(null)} />;
+  };
+  const onWholeFile = annotations.filter(({ lineNumber }) => lineNumber === 0);
   return (
     <section ref={place} id={file.name} className="file-change card" aria-label={file.name}>
-      <header className="file-head row">
-        {file.type === "new" && <span className="chip">new</span>}
-        {file.type === "deleted" && <span className="chip">deleted</span>}
-        <span className="mono small clip grow" title={file.name}>
-          {file.prevName !== undefined && file.prevName !== file.name && `${file.prevName} → `}
-          {file.name}
-        </span>
-        <span className="tiny num">
-          <span className="added">+{added}</span> <span className="removed">−{removed}</span>
-        </span>
+      <FileHead file={file}>
+        {commenting !== undefined && !isCollapsed && (
+          <button
+            type="button"
+            className="button quiet"
+            aria-label={`Comment on ${file.name}`}
+            onClick={() => setDraft({ file: file.name, lines: "" })}
+          >
+            <Icon name="comment" /> <span className="wide-only">Comment</span>
+          </button>
+        )}
         {header}
-      </header>
+      </FileHead>
+      {!isCollapsed && onWholeFile.map(({ metadata: { one } }) => <div key={keyOf(one)}>{show(one)}</div>)}
       {!isCollapsed && isSeen && isWanted && file.hunks.length > 0 && (
         <FileDiff
           fileDiff={file}
           disableWorkerPool
-          lineAnnotations={annotations}
-          renderAnnotation={({ metadata }) => <FindingBeside finding={metadata} />}
+          lineAnnotations={annotations.filter(({ lineNumber }) => lineNumber > 0)}
+          renderAnnotation={({ metadata: { one } }) => show(one)}
           options={{
             diffStyle: layout,
             theme: { dark: "pierre-dark", light: "github-light-high-contrast" },
@@ -83,6 +113,14 @@ export function FileChangeView({ file, layout, findings, isCollapsed = false, he
             overflow: "wrap",
             hunkSeparators: "simple",
             tokenizeMaxLineLength: 2_000,
+            enableGutterUtility: commenting !== undefined,
+            onGutterUtilityClick: ({ start, end, side = "additions", endSide = side }) => {
+              // A removed line has no number in the new version, which the fixer works on.
+              const isNew = side === "additions" && endSide === "additions";
+              const [first, last] = [Math.min(start, end), Math.max(start, end)];
+              const lines = !isNew ? "" : first === last ? String(first) : `${first}-${last}`;
+              setDraft({ file: file.name, lines });
+            },
           }}
         />
       )}
@@ -100,8 +138,37 @@ export function FileChangeView({ file, layout, findings, isCollapsed = false, he
   );
 }
 
-function annotationsOf(findings: readonly Finding[]): DiffLineAnnotation<Finding>[] {
-  return findings.map((finding) => ({ side: "additions", lineNumber: finding.line ?? 0, metadata: finding }));
+function FileHead({ file, children }: { readonly file: FileChange; readonly children: ReactNode }) {
+  const { added, removed } = lineCounts(file);
+  return (
+    <header className="file-head row">
+      {file.type === "new" && <span className="chip">new</span>}
+      {file.type === "deleted" && <span className="chip">deleted</span>}
+      <span className="mono small clip grow" title={file.name}>
+        {file.prevName !== undefined && file.prevName !== file.name && `${file.prevName} → `}
+        {file.name}
+      </span>
+      <span className="tiny num">
+        <span className="added">+{added}</span> <span className="removed">−{removed}</span>
+      </span>
+      {children}
+    </header>
+  );
+}
+
+const lineOf = (one: Beside): number => {
+  if (one.kind === "finding") return one.finding.line ?? 0;
+  if (one.kind === "comment") return one.comment.endLine ?? one.comment.line ?? 0;
+  return Number(one.place.lines.split("-").at(-1));
+};
+const keyOf = (one: Beside): string => {
+  if (one.kind === "finding") return `${one.finding.rule} ${one.finding.message}`;
+  return one.kind === "comment" ? `comment ${one.comment.id}` : `draft ${one.place.lines}`;
+};
+
+function annotationsOf(beside: readonly Remark[], draft: Place | null): DiffLineAnnotation<Placed>[] {
+  const all: readonly Beside[] = draft === null ? beside : [...beside, { kind: "draft", place: draft }];
+  return all.map((one) => ({ side: "additions", lineNumber: lineOf(one), metadata: { one } }));
 }
 
 function FindingBeside({ finding }: { readonly finding: Finding }) {
@@ -111,7 +178,7 @@ function FindingBeside({ finding }: { readonly finding: Finding }) {
         <SeverityBadge severity={finding.severity} />
         <span className="tiny faint mono">{finding.rule}</span>
       </div>
-      <div className="small">{finding.message}</div>
+      <div className="small">{plainText(finding.message)}</div>
     </div>
   );
 }

@@ -12,6 +12,7 @@ const paths = {
   out: "M14 4h6v6M20 4l-9 9M18 14v6H4V6h6",
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
   file: "M6 3h8l4 4v14H6zM14 3v4h4",
+  comment: "M4 5h16v11H10l-4 4v-4H4z",
   right: "M9 5l7 7-7 7",
   leave: "M10 4H4v16h6M9 12h12M17 8l4 4-4 4",
   bell: "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zM10 21h4",

@@ -1,21 +1,23 @@
 import { useState } from "react";
 import { useSandbox } from "../api/actions.ts";
 import type { Sandbox } from "../api/types.ts";
-import { Dialog } from "../parts/dialog.tsx";
 import { Failure } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Ago } from "../parts/times.tsx";
+import { RestoreDialog } from "./restore-dialog.tsx";
+import { Snapshots } from "./snapshots.tsx";
 
 interface SandboxCardProps {
   readonly projectId: string;
   readonly sandbox: Sandbox | undefined;
 }
 
-/** A project's sandbox, and what can be done with it. */
+/** A project's sandbox, its snapshots, and what can be done with them. */
 export function SandboxCard({ projectId, sandbox }: SandboxCardProps) {
   const act = useSandbox(projectId);
-  const [isRestoring, setRestoring] = useState(false);
+  const [restoring, setRestoring] = useState<string | null>(null);
   const isRunning = sandbox?.state === "running";
+  const done = act.isSuccess ? said[act.variables.act] : undefined;
   return (
     <section className="card project-card" aria-labelledby="sandbox-head">
       <div className="row">
@@ -43,15 +45,17 @@ export function SandboxCard({ projectId, sandbox }: SandboxCardProps) {
               type="button"
               className="button"
               disabled={act.isPending}
-              onClick={() => act.mutate(isRunning ? "stop" : "start")}
+              onClick={() => act.mutate({ act: isRunning ? "stop" : "start" })}
             >
               {isRunning ? "Stop" : "Start"}
             </button>
-            <button type="button" className="button" disabled={act.isPending} onClick={() => act.mutate("snapshot")}>
+            <button
+              type="button"
+              className="button"
+              disabled={act.isPending}
+              onClick={() => act.mutate({ act: "snapshot" })}
+            >
               Take a snapshot
-            </button>
-            <button type="button" className="button danger" onClick={() => setRestoring(true)}>
-              Restore…
             </button>
           </div>
           {act.isPending && (
@@ -59,37 +63,31 @@ export function SandboxCard({ projectId, sandbox }: SandboxCardProps) {
               Working…
             </p>
           )}
-          {act.isSuccess && (act.variables === "snapshot" || act.variables === "restore") && (
+          {done !== undefined && (
             <p className="small soft" role="status">
-              {act.variables === "snapshot" ? "The snapshot is taken." : "The volume is as it was at that snapshot."}
+              {done}
             </p>
           )}
           {act.error !== null && <Failure error={act.error} />}
+          <Snapshots projectId={projectId} isBusy={act.isPending} onRestore={setRestoring} />
         </>
       )}
-      {isRestoring && (
-        <Dialog title="Restore the volume?" onClose={() => setRestoring(false)}>
-          <p className="small soft">
-            The volume becomes what it was at the latest snapshot. Caches and files written since are gone. Work that
-            was joined is in git and stays.
-          </p>
-          <div className="row wrap" style={{ justifyContent: "flex-end" }}>
-            <button type="button" className="button" onClick={() => setRestoring(false)}>
-              Leave it
-            </button>
-            <button
-              type="button"
-              className="button danger"
-              onClick={() => {
-                act.mutate("restore");
-                setRestoring(false);
-              }}
-            >
-              Restore the latest snapshot
-            </button>
-          </div>
-        </Dialog>
+      {restoring !== null && (
+        <RestoreDialog
+          projectId={projectId}
+          snapshot={restoring}
+          onClose={() => setRestoring(null)}
+          onRestore={() => {
+            act.mutate({ act: "restore", snapshot: restoring });
+            setRestoring(null);
+          }}
+        />
       )}
     </section>
   );
 }
+
+const said: Readonly<Record<string, string>> = {
+  snapshot: "The snapshot is taken.",
+  restore: "The volume is as it was at that snapshot.",
+};

@@ -1,19 +1,18 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { api, read } from "../api/request.ts";
 import type { Key } from "../api/types.ts";
+import { useAction } from "../api/use-action.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure, Shown } from "../parts/states.tsx";
 import { Ago } from "../parts/times.tsx";
 
-const keysKey = ["keys"];
-
 /** The keys of the tenant: who may do what through the API and in this dashboard. */
 export function Keys() {
   const [isMaking, setMaking] = useState(false);
   const keys = useQuery({
-    queryKey: keysKey,
+    queryKey: ["keys"],
     queryFn: async ({ signal }) => (await read<{ items: Key[] }>(api.GET("/api/v1/keys", { signal }))).items,
   });
   return (
@@ -45,11 +44,7 @@ export function Keys() {
 }
 
 function KeyLine({ shown: { id, name, scope, status, createdAt, expiresAt } }: { readonly shown: Key }) {
-  const client = useQueryClient();
-  const revoke = useMutation({
-    mutationFn: () => read(api.DELETE("/api/v1/keys/{id}", { params: { path: { id } } })),
-    onSettled: () => client.invalidateQueries({ queryKey: keysKey }),
-  });
+  const revoke = useAction(["keys"], () => read(api.DELETE("/api/v1/keys/{id}", { params: { path: { id } } })));
   return (
     <li className="list-item">
       <div className="grow">
@@ -91,11 +86,9 @@ const scopes: Readonly<Record<Scope, string>> = {
 function MakeKey({ onClose }: { readonly onClose: () => void }) {
   const [name, setName] = useState("");
   const [scope, setScope] = useState<Scope>("build");
-  const client = useQueryClient();
-  const make = useMutation({
-    mutationFn: () => read<Key & { key: string }>(api.POST("/api/v1/keys", { body: { name: name.trim(), scope } })),
-    onSettled: () => client.invalidateQueries({ queryKey: keysKey }),
-  });
+  const make = useAction(["keys"], () =>
+    read<Key & { key: string }>(api.POST("/api/v1/keys", { body: { name: name.trim(), scope } })),
+  );
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     make.mutate();

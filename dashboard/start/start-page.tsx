@@ -7,9 +7,7 @@ import type { Project } from "../api/types.ts";
 import { PageHead } from "../parts/page-head.tsx";
 import { Failure } from "../parts/states.tsx";
 import { examples } from "./examples.ts";
-import { PlanEditor } from "./plan-editor.tsx";
-import { PlanPreview } from "./plan-preview.tsx";
-import { useCheckedPlan } from "./use-checked-plan.ts";
+import { PlanWorkbench } from "./plan-workbench.tsx";
 
 const route = getRouteApi("/start");
 const draftKey = "wavesmith-draft";
@@ -55,47 +53,43 @@ const nameIn = (text: string): string => /^name:\s*["']?([^"'#\n]+)/m.exec(text)
 function FromPlan() {
   const { project } = route.useSearch();
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey) ?? examples[0].text);
-  const { check, error, isChecking } = useCheckedPlan(text);
   const start = useStart();
   const change = (next: string): void => {
     setText(next);
     sessionStorage.setItem(draftKey, next);
   };
-  const faults = check?.faults ?? [];
   const name = project ?? nameIn(text);
-  const canStart = check !== undefined && faults.length === 0 && !isChecking && name !== "" && !start.isPending;
-  return (
-    <div className="start">
-      <div className="stack">
-        <div className="row wrap small">
-          <span className="soft">Examples:</span>
-          {examples.map((example) => (
-            <button key={example.name} type="button" className="chip" onClick={() => change(example.text)}>
-              {example.name}
-            </button>
-          ))}
-        </div>
-        <PlanEditor text={text} faults={faults} onChange={change} />
-      </div>
-      <div className="stack">
-        {error !== null && <Failure error={error} />}
-        {check !== undefined && <PlanPreview check={check} />}
-        {start.error !== null && <Failure error={start.error} />}
-        <div className="row">
-          <button
-            type="button"
-            className="button primary"
-            disabled={!canStart}
-            onClick={() => start.mutate({ project: name, body: { plan: text } })}
-          >
-            {start.isPending ? "Starting…" : "Start this build"}
-          </button>
-          <span className="small soft">
-            in project <strong>{name === "" ? "(the plan has no name)" : name}</strong>
-          </span>
-        </div>
-      </div>
+  const head = (
+    <div className="row wrap small">
+      <span className="soft">Examples:</span>
+      {examples.map((example) => (
+        <button key={example.name} type="button" className="chip" onClick={() => change(example.text)}>
+          {example.name}
+        </button>
+      ))}
     </div>
+  );
+  return (
+    <PlanWorkbench text={text} onChange={change} head={head}>
+      {(isSound) => (
+        <>
+          {start.error !== null && <Failure error={start.error} />}
+          <div className="row">
+            <button
+              type="button"
+              className="button primary"
+              disabled={!isSound || name === "" || start.isPending}
+              onClick={() => start.mutate({ project: name, body: { plan: text } })}
+            >
+              {start.isPending ? "Starting…" : "Start this build"}
+            </button>
+            <span className="small soft">
+              in project <strong>{name === "" ? "(the plan has no name)" : name}</strong>
+            </span>
+          </div>
+        </>
+      )}
+    </PlanWorkbench>
   );
 }
 

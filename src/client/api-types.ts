@@ -9,6 +9,7 @@ export interface components {
     Changes: { "projectId": string; "from": string; "to": string; "files": { "path": string; "from": (string | null); "addedLines": (number | null); "deletedLines": (number | null); "binary": boolean; [key: string]: unknown; }[]; [key: string]: unknown; };
     File: { "path": string; "name": string; "kind": string; "sizeBytes": (number | null); [key: string]: unknown; };
     Job: { "jobKey": string; "label": string; "taskKey": (string | null); "outputBytes": number; [key: string]: unknown; };
+    KeptSnapshot: { "id": string; "state": string; "reason": string; "sizeBytes": (number | null); "createdAt": string; "expiresAt": string; [key: string]: unknown; };
     Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
     Memory: { "text": string; "tag": string; [key: string]: unknown; };
@@ -23,6 +24,7 @@ export interface components {
     Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; [key: string]: unknown; };
     Session: { "tenant": string; "scopes": "read" | "build" | "admin"[]; "name": string; [key: string]: unknown; };
     Snapshot: { "id": string; "projectId": string; "state": string; "sizeBytes": (number | null); [key: string]: unknown; };
+    SpendingPart: { "day": string; "role": string; "model": string; "calls": number; "tokens": number; "usd": (number | null); "knownUsd": number; "unpricedCalls": number; [key: string]: unknown; };
     Task: { "id": string; "title": string; "agent": string; "status": string; "attempts": number; [key: string]: unknown; };
     WrittenFile: { "path": string; "commit": string; "tag": string; "sizeBytes": number; [key: string]: unknown; };
   };
@@ -91,6 +93,10 @@ export interface paths {
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "name": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Continue a build that is not running with an edited plan; unchanged tasks keep their work */
     put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["PlanEdit"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/plan/text": {
+    /** Show the plan that a build follows as a plan file, to be edited and sent back */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/yaml": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/questions": {
     /** List what agents of a build asked a person */
@@ -239,12 +245,20 @@ export interface paths {
     /** Stop a project's sandbox and keep its volume */
     post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Sandbox"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
+  "/api/v1/projects/{id}/snapshots": {
+    /** List the latest 100 snapshots of a project's volume, newest first */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["KeptSnapshot"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
   "/api/v1/projects/{id}/sources": {
     /**
      * Upload a source: a git bundle of the branch main; a build of the project names it as
      * {upload: ID}
      */
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/x-git-bundle": string; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": { "id": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/spending": {
+    /** Show what a project spent on models in the last days, by day (UTC), role and model */
+    get: { parameters: { path: { "id": string; }; query?: { "days"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["SpendingPart"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/sandboxes": {
     /** List sandboxes */

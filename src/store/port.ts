@@ -176,7 +176,18 @@ export interface JobLease {
   readonly fence: number;
 }
 
+/** What a project spent on one day (of UTC) in one role with one model. */
+export interface SpendingPart extends SpendingSum {
+  readonly day: string;
+  /** The agent that called it; `gates` for the agents of gates. */
+  readonly role: string;
+  readonly model: string;
+  readonly calls: number;
+}
+
 export interface Store extends Tables, Joined {
+  /** Returns a project's model spending since `since`, oldest day first. */
+  projectSpending(projectId: string, since: Date): Promise<SpendingPart[]>;
   /**
    * Runs `work` in one transaction; repeats it on a serialisation failure or deadlock, so it must
    * have no other effects. `name` names the crash points before and after the commit.

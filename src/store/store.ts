@@ -13,7 +13,13 @@ import { createKeptPlans } from "./rows/kept-column.ts";
 import { type OwnTables, tablesOf } from "./rows/tables.ts";
 import { attemptInContext } from "./statements/attempts.ts";
 import { findMovingProjects } from "./statements/builds.ts";
-import { lockSpending, modelSpending, reserveModelCall, tenantSpending } from "./statements/spending.ts";
+import {
+  lockSpending,
+  modelSpending,
+  projectSpending,
+  reserveModelCall,
+  tenantSpending,
+} from "./statements/spending.ts";
 
 const machineLock = advisoryKey("wavesmith:machine");
 
@@ -72,6 +78,7 @@ export function createStore(pool: Pool, { crashPoint, ids = randomIds }: StoreOp
     ...createLeases(session, commit),
     drainOutbox: createDrain(pool, unsent, reach),
     ...createInstallation(session, ids),
+    projectSpending: (projectId, since) => projectSpending(session, projectId, since),
     unfinishedProjects: () => findMovingProjects(session),
     lostRequests: (projectIds, sentBefore) => findLostRequests(session, projectIds, sentBefore),
   };

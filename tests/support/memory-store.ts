@@ -351,6 +351,7 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
     },
     installationId: async () => "inst_memory",
     modelSecret: async (fresh) => fresh,
+    projectSpending: () => Promise.reject(new Error("only the dashboard asks for a project's spending")),
     unfinishedProjects: () =>
       alone("unfinishedProjects", async () => {
         const found = await inside.builds.list({ status: ["queued", "running", "cancelling"] });

@@ -1,5 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { diffSpan, maxDiffBytes } from "../../api/diff-span.ts";
+import { editablePlanText } from "../../api/editable-plan.ts";
 import { openQuestions } from "../../api/questions.ts";
 import { currentWave, phaseOf, waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
@@ -65,6 +66,18 @@ export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
       params: idParams,
       reply: z.looseObject({ name: z.string() }),
       handle: async ({ params }) => ({ body: (await getBuild(app, params.id)).plan }),
+    }),
+    endpoint("get /builds/{id}/plan/text", {
+      summary: "Show the plan that a build follows as a plan file, to be edited and sent back",
+      params: idParams,
+      media: "application/yaml",
+      reply: z.string(),
+      async handle({ params }) {
+        const { plan } = await getBuild(app, params.id);
+        return new Response(editablePlanText(plan), {
+          headers: { "content-type": "application/yaml; charset=utf-8" },
+        });
+      },
     }),
     endpoint("get /builds/{id}/changes", {
       summary: "List the files that a build, one of its tasks or one of its waves changed",

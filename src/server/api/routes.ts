@@ -21,6 +21,7 @@ import { keyEndpoints } from "./keys.ts";
 import { memoryEndpoints } from "./memory.ts";
 import { notificationEndpoints } from "./notifications.ts";
 import { planEndpoints } from "./plans.ts";
+import { projectHistoryEndpoints } from "./project-history.ts";
 import { projectEndpoints } from "./projects.ts";
 import { sandboxEndpoints } from "./sandboxes.ts";
 import { sessionEndpoints } from "./session.ts";
@@ -48,6 +49,7 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...findingEndpoints(api),
   ...memoryEndpoints(api),
   ...fileEndpoints(api),
+  ...projectHistoryEndpoints(api),
   ...sandboxEndpoints(api),
   ...eventEndpoints(api),
   ...sessionEndpoints(api),

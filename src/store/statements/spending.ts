@@ -1,18 +1,21 @@
-import { and, eq, getTableColumns, isNull, or, type SQL, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, gte, isNull, or, type SQL, sql } from "drizzle-orm";
 import type { PgColumn } from "drizzle-orm/pg-core";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Spending, SpendingSum } from "../../domain/models.ts";
 import type { StoreSession } from "../connection/session.ts";
-import type { BuildSpendingRow, ModelCallInsert, SpendingLimits } from "../port.ts";
+import type { BuildSpendingRow, ModelCallInsert, SpendingLimits, SpendingPart } from "../port.ts";
 import { columnValue } from "../rows/columns.ts";
 import type { OwnTables } from "../rows/tables.ts";
-import { buildSpending, builds, modelCalls } from "../schema.ts";
+import { attempts, buildSpending, builds, modelCalls } from "../schema.ts";
+
+/** The tokens of a call; where they are unknown, what was reserved for it. */
+const counted = sql`case when ${modelCalls.inputTokens} is not null
+    then ${modelCalls.inputTokens} + coalesce(${modelCalls.outputTokens}, 0)
+    when ${modelCalls.status} in ('done', 'cut') then ${modelCalls.reservedTokens} else 0 end`;
 
 /** Adds up the calls of each attempt and gate run. A build may make tens of thousands. */
 export async function modelSpending(session: StoreSession, buildId: string): Promise<ReadonlyMap<string, Spending>> {
-  const { status, inputTokens, outputTokens, reservedTokens, cachedTokens, microUsd, estimated } = modelCalls;
-  const counted = sql`case when ${inputTokens} is not null then ${inputTokens} + coalesce(${outputTokens}, 0)
-    when ${status} in ('done', 'cut') then ${reservedTokens} else 0 end`;
+  const { status, inputTokens, outputTokens, cachedTokens, microUsd, estimated } = modelCalls;
   const rows = await session.run(
     "model spending",
     (db) =>
@@ -36,6 +39,35 @@ export async function modelSpending(session: StoreSession, buildId: string): Pro
     { buildId },
   );
   return new Map(rows.map(({ ownerId, ...spending }) => [ownerId, spending]));
+}
+
+/** Adds up a project's calls by day, role and model. */
+export async function projectSpending(session: StoreSession, projectId: string, since: Date): Promise<SpendingPart[]> {
+  const day = sql<string>`to_char(${modelCalls.startedAt} at time zone 'UTC', 'YYYY-MM-DD')`;
+  const role = sql<string>`coalesce(${attempts.role}, 'gates')`;
+  return session.run(
+    "project spending",
+    (db) =>
+      db
+        .select({
+          day: day.as("day"),
+          role: role.as("role"),
+          model: modelCalls.model,
+          calls: number(sql`count(*)`),
+          tokens: number(sql`sum(${counted})`),
+          microUsd: total(modelCalls.microUsd),
+          unpricedCalls: number(sql`count(*) filter (where ${counted} > 0 and ${modelCalls.microUsd} is null)`),
+        })
+        .from(modelCalls)
+        .innerJoin(builds, eq(builds.id, modelCalls.buildId))
+        .leftJoin(attempts, eq(attempts.id, modelCalls.ownerId))
+        .where(
+          and(eq(builds.projectId, sql.placeholder("projectId")), gte(modelCalls.startedAt, sql.placeholder("since"))),
+        )
+        .groupBy(sql`1, 2, 3`)
+        .orderBy(sql`1, 2, 3`),
+    { projectId, since },
+  );
 }
 
 /** Returns what all builds of a tenant have spent on models. */
