@@ -289,6 +289,14 @@ describe("the source", () => {
     expect([...homes].filter(([, places]) => places.length > 1)).toEqual([]);
   });
 
+  it("exports no two types under one name", () => {
+    const declared = /^export (?:declare )?(?:interface|type|class) (\w+)/gm;
+    const homes = new Map<string, string[]>();
+    for (const file of files)
+      for (const [, name] of codeOf(file).matchAll(declared)) homes.set(name!, [...(homes.get(name!) ?? []), file]);
+    expect([...homes].filter(([, places]) => places.length > 1)).toEqual([]);
+  });
+
   it("has no default exports", () => {
     expect(files.filter((file) => /^\s*export\s+default\b|\bas\s+default\b/m.test(codeOf(file)))).toEqual([]);
   });

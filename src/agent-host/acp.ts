@@ -29,7 +29,7 @@ import { pathsOf } from "./tool-calls.ts";
 import { createUpdates, type Updates } from "./updates.ts";
 
 /** A session with an agent. */
-export interface AgentSession {
+export interface AcpSession {
   /**
    * Sends a prompt, with images if the agent takes any; resolves when the agent has ended its turn.
    * Never throws because of what the agent does.
@@ -62,7 +62,7 @@ export interface AgentSessionOptions {
  * Opens a session with an agent: a new one, or the one from an earlier attempt. Rejects with
  * `AgentFault`.
  */
-export async function openSession(options: AgentSessionOptions): Promise<AgentSession> {
+export async function openSession(options: AgentSessionOptions): Promise<AcpSession> {
   const { request, events } = options;
   const updates = createUpdates(options);
   const connection = connect(options, updates);

@@ -1,4 +1,4 @@
-import type { AgentSession } from "./acp.ts";
+import type { AcpSession } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
 import { type ProxyAccess, waitsForProvider } from "./model-proxy.ts";
 import { type AgentHostRequest, loopNudges } from "./protocol.ts";
@@ -6,7 +6,7 @@ import { type AgentHostRequest, loopNudges } from "./protocol.ts";
 export interface AgentEnding {
   /** Resolves when we ended the agent and it did not end its turn in time. */
   readonly ended: Promise<AgentTurn>;
-  use(session: AgentSession): void;
+  use(session: AcpSession): void;
   sign(): void;
   /** Interrupts an agent that repeats itself; ends it when it does so again. */
   loop(description: string): void;
@@ -21,7 +21,7 @@ export interface AgentEnding {
 
 /** Ends an agent that is silent, loops, or is to be cancelled; asks it to stop first. */
 export function createEnding({ idleMs, graceMs }: AgentHostRequest, proxy: ProxyAccess | null): AgentEnding {
-  let session: AgentSession | null = null;
+  let session: AcpSession | null = null;
   let reason: AgentTurn | null = null;
   let settle: (turn: AgentTurn) => void = () => undefined;
   const ended = new Promise<AgentTurn>((resolve) => {

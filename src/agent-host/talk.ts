@@ -3,7 +3,7 @@
 // HT3. A message is given to the agent once. Our own agent takes it between two tool calls; any
 // other gets it with its next prompt. An urgent one interrupts the turn, so that the next prompt
 // comes at once.
-import type { AgentSession } from "./acp.ts";
+import type { AcpSession } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
 import type { Events } from "./events.ts";
 import type { PromptImage } from "./images.ts";
@@ -19,7 +19,7 @@ export interface Talk {
   hasNews(): boolean;
 }
 
-export function createTalk({ session, events, inbox }: { session: AgentSession; events: Events; inbox: Inbox }): Talk {
+export function createTalk({ session, events, inbox }: { session: AcpSession; events: Events; inbox: Inbox }): Talk {
   const delivered = (message: AgentMessage): void => {
     inbox.remove(message);
     const { message: name, by, text } = message;

@@ -2,7 +2,7 @@
 //
 // HT1. An agent that repeats itself is told so once before it is ended.
 // HT2. An agent whose last model call failed or was cut is not finished, whatever it says.
-import type { AgentSession } from "./acp.ts";
+import type { AcpSession } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
 import type { AgentEnding } from "./ending.ts";
 import type { Events } from "./events.ts";
@@ -18,7 +18,7 @@ const maxContinues = 5;
 
 interface TurnsParts {
   readonly request: AgentHostRequest;
-  readonly session: AgentSession;
+  readonly session: AcpSession;
   readonly events: Events;
   readonly ending: AgentEnding;
   readonly proxy: ProxyAccess | null;

@@ -1,5 +1,5 @@
 /** An event as it is stored. */
-export interface StoredEvent {
+export interface RecordedEvent {
   readonly eventId: string;
   readonly name: string;
   readonly createdAt: Date;
@@ -7,7 +7,7 @@ export interface StoredEvent {
 }
 
 /** An event as `--json` and the streams show it. The plan of a request is at /builds/{id}/plan. */
-export function eventJson({ eventId, name, createdAt, data }: StoredEvent): Record<string, unknown> {
+export function eventJson({ eventId, name, createdAt, data }: RecordedEvent): Record<string, unknown> {
   const { plan: _, ...rest } = data;
   return { type: name, at: createdAt, eventId, ...rest };
 }

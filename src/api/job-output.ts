@@ -2,7 +2,7 @@ import type { LogChunkRow, Store } from "../store/port.ts";
 import { type LogSource, logSources } from "./log-sources.ts";
 
 /** A job of a build with how many bytes it has printed. */
-export interface JobOutput extends LogSource {
+export interface LoggedJob extends LogSource {
   readonly outputBytes: number;
 }
 
@@ -10,7 +10,7 @@ export interface JobOutput extends LogSource {
 export type LogChunk = Pick<LogChunkRow, "at" | "startsAt" | "text">;
 
 /** Lists every job of a build so far, oldest first. */
-export async function jobOutputs(store: Store, buildId: string): Promise<JobOutput[]> {
+export async function jobOutputs(store: Store, buildId: string): Promise<LoggedJob[]> {
   const sources = await logSources(store, buildId);
   if (sources.length === 0) return [];
   const keys = sources.map(({ jobKey }) => jobKey);

@@ -5,7 +5,7 @@ import { createGarbageCollection, type GarbageCollection } from "./retention/sch
 import type { Tracing } from "./tracing.ts";
 
 /** What a process that drives builds does besides: exporting traces, removing old data. */
-export interface Background {
+export interface BackgroundWork {
   readonly garbage: GarbageCollection;
   start(projectIds: "all" | ReadonlySet<string>): Promise<void>;
   stop(): Promise<void>;
@@ -19,7 +19,7 @@ interface BackgroundParts {
 }
 
 /** Creates the background work; its code is loaded when it is needed. */
-export function createBackgroundWork({ config, database, ports, warn }: BackgroundParts): Background {
+export function createBackgroundWork({ config, database, ports, warn }: BackgroundParts): BackgroundWork {
   const garbage = createGarbageCollection({ config, pool: database.pool, ports });
   let tracing: Tracing | null = null;
   return {

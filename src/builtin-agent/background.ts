@@ -3,7 +3,7 @@ import { createTail } from "./commands.ts";
 import { Refused } from "./files.ts";
 
 /** Programs that go on beside the agent, such as a server to test against. */
-export interface Background {
+export interface BackgroundPrograms {
   /** Starts a shell command; returns its name. */
   start(command: string): string;
   /** Returns what it has printed since the last call, and whether it still runs. */
@@ -21,7 +21,7 @@ interface Program {
   end: string | null;
 }
 
-export function createBackground(tree: string): Background {
+export function createBackground(tree: string): BackgroundPrograms {
   const programs = new Map<string, Program>();
   const get = (name: string): Program => {
     const program = programs.get(name);

@@ -17,7 +17,7 @@ import {
 } from "@agentclientprotocol/sdk";
 import type { ModelMessage, UserContent } from "ai";
 import { z } from "zod";
-import { type Background, createBackground } from "./background.ts";
+import { type BackgroundPrograms, createBackground } from "./background.ts";
 import { errorText, Overflow, takeTurn } from "./conversation.ts";
 import { createTreeFiles, Refused, type TreeFiles } from "./files.ts";
 import { openServedTools } from "./mcp-tools.ts";
@@ -34,7 +34,7 @@ const maxResultLength = 2_000;
 interface Session {
   readonly tree: string;
   readonly files: TreeFiles;
-  readonly background: Background;
+  readonly background: BackgroundPrograms;
   readonly servers: readonly McpServer[];
   messages: readonly ModelMessage[];
   cancel: AbortController | null;

@@ -13,7 +13,7 @@ import type { EngineJob } from "./scheduling/claims.ts";
 import { hasDueWork } from "./scheduling/leases.ts";
 import { createScheduler, type Scheduler } from "./scheduling/scheduler.ts";
 import { createEngineFetch } from "./sdk/api.ts";
-import { type Caller, createCaller } from "./sdk/caller.ts";
+import { createCaller, type FunctionCaller } from "./sdk/caller.ts";
 import type { CallResponse, Checkpoint } from "./sdk/protocol.ts";
 import { createEngineSession } from "./session.ts";
 
@@ -48,7 +48,7 @@ const dayMs = 86_400_000;
  * processes, may share a database.
  */
 export function createEngine(options: EngineOptions): Engine {
-  let registered: { caller: Caller; specs: ReadonlyMap<string, FunctionSpec> } | null = null;
+  let registered: { caller: FunctionCaller; specs: ReadonlyMap<string, FunctionSpec> } | null = null;
   let stopped = false;
   const registration = () => {
     if (registered === null) throw new WavesmithError("engine", "the engine has no functions yet: call register first");
@@ -148,7 +148,7 @@ function contextOf(options: EngineOptions, specs: EngineContext["specs"], goOn: 
 }
 
 /** Runs a job and stores its answer. Returns whether there may be new work to claim. */
-async function runJob(context: EngineContext, job: EngineJob, caller: Caller): Promise<boolean> {
+async function runJob(context: EngineContext, job: EngineJob, caller: FunctionCaller): Promise<boolean> {
   const respondWith = async (response: CallResponse | null) => {
     const more = await respond(context, job, response);
     await context.crash("engine.respond.after-commit");

@@ -34,6 +34,9 @@ export const guestProtocolVersion = 1;
 /** A guest that nobody contacts for this long ends its jobs and itself (W9). */
 export const guestSilenceLimitMs = 30 * 60_000;
 
+/** The format of a packed volume: tar with zstd, or with gzip. */
+export type ArchiveFormat = "tar.zst" | "tar.gz";
+
 /** A refused host, with its port unless it is a usual one, and the time of its latest request. */
 export interface RefusedHost {
   readonly host: string;

@@ -2,9 +2,18 @@ import type { Duplex, Readable } from "node:stream";
 import type { ProjectId, SandboxId } from "../domain/ids.ts";
 import type { NetworkMode, NetworkPolicy } from "../domain/sandbox/network.ts";
 import type { SandboxLimits, SandboxWall } from "../domain/sandbox/sandbox.ts";
-import type { ExecResult, ExecSpec, FileStat, GuestHealth, JobSpec, JobState } from "../guest/protocol.ts";
+import type {
+  ArchiveFormat,
+  ExecResult,
+  ExecSpec,
+  FileStat,
+  GuestHealth,
+  JobSpec,
+  JobState,
+} from "../guest/protocol.ts";
 
 export type {
+  ArchiveFormat,
   ExecResult,
   ExecSpec,
   FileStat,
@@ -139,9 +148,6 @@ export interface SandboxChange {
   readonly sandboxId: SandboxId;
   readonly change: "started" | "ended" | "out-of-memory" | "removed";
 }
-
-/** The format of a packed volume: tar with zstd, or with gzip. */
-export type ArchiveFormat = "tar.zst" | "tar.gz";
 
 /** Why a driver does not work on this machine; `remedy` is the command to type. */
 export interface DriverProblem {

@@ -1,6 +1,6 @@
 import { type Tool, tool } from "ai";
 import { z } from "zod";
-import type { Background } from "../background.ts";
+import type { BackgroundPrograms } from "../background.ts";
 import { runForTool } from "../commands.ts";
 import { answerRefusals, type ToolSetting } from "./perform.ts";
 
@@ -10,7 +10,10 @@ const fetchTimeoutMs = 60_000;
 const maxFetchBytes = 5 * 1024 * 1024;
 
 /** Creates the tools that run programs and fetch pages; the sandbox confines both. */
-export function createRunTools({ tree, perform, signal }: ToolSetting, background: Background): Record<string, Tool> {
+export function createRunTools(
+  { tree, perform, signal }: ToolSetting,
+  background: BackgroundPrograms,
+): Record<string, Tool> {
   return {
     exec: tool({
       description:

@@ -1,13 +1,13 @@
 import { type Tool, tool } from "ai";
 import { z } from "zod";
-import type { Background } from "../background.ts";
+import type { BackgroundPrograms } from "../background.ts";
 import { createFileTools } from "./file-tools.ts";
 import type { ToolSetting } from "./perform.ts";
 import { createRunTools } from "./run-tools.ts";
 import { createSearchTools } from "./search-tools.ts";
 
 export interface ToolOptions {
-  readonly background: Background;
+  readonly background: BackgroundPrograms;
   readonly seesImages: boolean;
 }
 

@@ -1,4 +1,4 @@
-import type { JobOutput, LogChunk } from "../../api/job-output.ts";
+import type { LogChunk, LoggedJob } from "../../api/job-output.ts";
 import type { Builds } from "./port.ts";
 
 /** A part of the output of a job. */
@@ -8,7 +8,7 @@ export interface JobChunk extends LogChunk {
 
 export interface LogCursor {
   /** Returns what these jobs have printed since the last call, by time. */
-  next(jobs: readonly JobOutput[]): Promise<JobChunk[]>;
+  next(jobs: readonly LoggedJob[]): Promise<JobChunk[]>;
 }
 
 /** Reads the output of a build's jobs incrementally. */

@@ -1,6 +1,6 @@
 import type { ListedBuild } from "../../api/build-list.ts";
-import type { StoredEvent } from "../../api/event-json.ts";
-import type { JobOutput, LogChunk } from "../../api/job-output.ts";
+import type { RecordedEvent } from "../../api/event-json.ts";
+import type { LogChunk, LoggedJob } from "../../api/job-output.ts";
 import type { sumJson } from "../../api/spending.ts";
 import type { MessageWay } from "../../coordinator/attempt/messages.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
@@ -30,7 +30,7 @@ export interface SeenBuild {
 /** Looks at one build again and again. */
 export interface BuildWatch {
   /** Returns the events since the last call, and whether anything else has changed. */
-  next(): Promise<{ readonly events: readonly StoredEvent[]; readonly isChanged: boolean }>;
+  next(): Promise<{ readonly events: readonly RecordedEvent[]; readonly isChanged: boolean }>;
   read(): Promise<BuildView>;
   close(): void;
 }
@@ -79,7 +79,7 @@ export interface Builds {
   /** Whether a live process drives the builds of a build's project. */
   isDriven(view: BuildView): Promise<boolean>;
   status(buildId: string): Promise<BuildStatus>;
-  jobs(buildId: string): Promise<readonly JobOutput[]>;
+  jobs(buildId: string): Promise<readonly LoggedJob[]>;
   /** Returns parts of a job's output that begin after an offset, by offset; empty at its end. */
   output(buildId: string, jobKey: string, after: number): Promise<readonly LogChunk[]>;
   changes(buildId: string, of: DiffOf): Promise<Changes>;

@@ -1,4 +1,4 @@
-import type { StoredEvent } from "../../api/event-json.ts";
+import type { RecordedEvent } from "../../api/event-json.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Asking } from "./ask-server.ts";
@@ -17,7 +17,7 @@ export async function watchServer(
   const first = await sent(buildId);
   const after = from === "now" ? first.lastEvent : null;
   const stop = new AbortController();
-  let waiting: StoredEvent[] = [];
+  let waiting: RecordedEvent[] = [];
   let failure: unknown = null;
   const following = (async () => {
     const options = { onLost: reportLost, signal: stop.signal, ...(after === null ? {} : { after }) };

@@ -8,7 +8,7 @@ import type { Presenter } from "../view/presenter.ts";
 const pollMs = 120;
 const fullReadMs = 1_000;
 
-export interface FollowOptions {
+export interface FollowedWatch {
   readonly watch: BuildWatch;
   /** Whether to report all of the build, or only what happens from now on. */
   readonly whole: boolean;
@@ -21,7 +21,7 @@ export const isOver = ({ build }: BuildView): boolean =>
   build.status === "waiting" || endedBuildStatuses.includes(build.status);
 
 /** Shows a build until it ends or waits for a person, and returns it as it is then. */
-export async function follow({ watch, whole, presenter, until }: FollowOptions): Promise<BuildView> {
+export async function follow({ watch, whole, presenter, until }: FollowedWatch): Promise<BuildView> {
   let view: BuildView | null = whole ? null : await watch.read();
   if (view !== null) presenter.view(view, view);
   let readAt = 0;

@@ -1,4 +1,4 @@
-import { eventJson, type StoredEvent } from "../../api/event-json.ts";
+import { eventJson, type RecordedEvent } from "../../api/event-json.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { Context } from "../context.ts";
 import type { Line } from "./line.ts";
@@ -14,7 +14,7 @@ export interface Presenter {
   /** Shows what the command is doing before there is a build to show. */
   phase(text: string): void;
   lines(lines: readonly Line[]): void;
-  event(event: StoredEvent): void;
+  event(event: RecordedEvent): void;
   /** `label` prefixes every line if another command's build is shown. */
   view(before: BuildView | null, after: BuildView, label?: string): void;
   /** Shows what is typed in answer to the open question. */

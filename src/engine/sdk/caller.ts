@@ -5,7 +5,7 @@ import type { EngineJob } from "../scheduling/claims.ts";
 import { type CallResponse, type FunctionConfig, serializedError, syncSchema } from "./protocol.ts";
 
 /** Calls functions through the SDK's own handler, in this process. */
-export interface Caller {
+export interface FunctionCaller {
   /** Returns the functions that the SDK registers, through its in-band sync. */
   configs(): Promise<readonly FunctionConfig[]>;
   /** Runs one call; an unreadable answer counts as a failed attempt. */
@@ -18,7 +18,7 @@ const url = `http://${host}/api/inngest`;
 const headers = { host, "content-type": "application/json" };
 
 /** Wraps the client's functions; the client's `fetch` must be the engine's. */
-export function createCaller(client: Inngest.Any, functions: readonly InngestFunction.Any[]): Caller {
+export function createCaller(client: Inngest.Any, functions: readonly InngestFunction.Any[]): FunctionCaller {
   const handler = serve({ client, functions });
   return {
     async configs() {

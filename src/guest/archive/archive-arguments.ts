@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
+import type { ArchiveFormat } from "../protocol.ts";
 
-const formats = ["tar.zst", "tar.gz"] as const;
-export type ArchiveFormat = (typeof formats)[number];
+const formats: readonly ArchiveFormat[] = ["tar.zst", "tar.gz"];
 
 /** Reads the arguments of `pack` and `unpack`. Fails naming the one that is missing or wrong. */
 export function readArchiveArguments(args: readonly string[]): {

@@ -8,7 +8,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import { guestFolder } from "../files/confined-volume.ts";
-import { type ArchiveFormat, readArchiveArguments } from "./archive-arguments.ts";
+import type { ArchiveFormat } from "../protocol.ts";
+import { readArchiveArguments } from "./archive-arguments.ts";
 
 const maxReportedPaths = 50;
 const maxErrorBytes = 4_000;

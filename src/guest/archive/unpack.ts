@@ -29,7 +29,8 @@ import {
 import type { Readable } from "node:stream";
 import { systemCode } from "../faults.ts";
 import { guestFolder } from "../files/confined-volume.ts";
-import { type ArchiveFormat, readArchiveArguments } from "./archive-arguments.ts";
+import type { ArchiveFormat } from "../protocol.ts";
+import { readArchiveArguments } from "./archive-arguments.ts";
 import {
   ArchiveFault,
   type ByteSource,

@@ -1,12 +1,12 @@
 /** Notifies waiters that something changed. */
-export interface Changes {
+export interface ChangeNotifier {
   announce(): void;
   /** Resolves at the next change, after `waitMs`, or when the signal aborts. */
   next(waitMs: number, signal: AbortSignal): Promise<void>;
 }
 
 /** Creates a notifier without memory: callers check their condition, wait, and check again. */
-export function createChanges(): Changes {
+export function createChanges(): ChangeNotifier {
   const waiting = new Set<() => void>();
   return {
     announce: () => {
@@ -30,7 +30,7 @@ export function createChanges(): Changes {
 
 /** Waits until `holds` is true, `waitMs` have passed or the signal aborts. */
 export async function waitUntil(
-  changes: Changes,
+  changes: ChangeNotifier,
   holds: () => boolean,
   options: { waitMs: number; signal: AbortSignal },
 ): Promise<void> {

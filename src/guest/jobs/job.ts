@@ -17,7 +17,7 @@ import type { Wanted } from "../isolation/holders.ts";
 import type { Loopback } from "../isolation/loopback.ts";
 import { admitProgram, type GuestParts, ownerOf, type ScratchFolder } from "../parts.ts";
 import type { JobSpec, JobState, StageSpec, StageState } from "../protocol.ts";
-import { type Changes, createChanges } from "./changes.ts";
+import { type ChangeNotifier, createChanges } from "./changes.ts";
 import { createJobInput, type JobInput } from "./input.ts";
 import { createJobLedger, firstState, type Ledger } from "./ledger.ts";
 import { createJobOutput, outputSize } from "./output.ts";
@@ -32,7 +32,7 @@ export const ownGraceMs = 5_000;
 export interface GuestJob {
   state(): JobState;
   /** Announces a new state or more output. */
-  readonly changes: Changes;
+  readonly changes: ChangeNotifier;
   readonly outputPath: string;
   readonly input: JobInput | null;
   /** Resolves when the job has ended, for whatever reason. */
@@ -113,7 +113,7 @@ interface ActiveStage {
 }
 
 class Conductor implements GuestJob {
-  readonly changes: Changes;
+  readonly changes: ChangeNotifier;
   readonly outputPath: string;
   readonly input: JobInput;
   readonly ended: Promise<void>;

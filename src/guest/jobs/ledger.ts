@@ -4,12 +4,12 @@
 
 import { messageOf } from "../faults.ts";
 import type { JobState, StageState } from "../protocol.ts";
-import type { Changes } from "./changes.ts";
+import type { ChangeNotifier } from "./changes.ts";
 import { saveRecord } from "./record.ts";
 
 export interface Ledger {
   state(): JobState;
-  readonly changes: Changes;
+  readonly changes: ChangeNotifier;
   updateStage(index: number, change: Partial<StageState>): void;
   /**
    * Writes the end and then announces it. If it cannot be written, the job has failed, and its last
@@ -19,7 +19,7 @@ export interface Ledger {
 }
 
 /** Creates the ledger of a job whose first record has been saved; announces every change. */
-export function createJobLedger(folder: string, first: JobState, changes: Changes): Ledger {
+export function createJobLedger(folder: string, first: JobState, changes: ChangeNotifier): Ledger {
   let state = first;
   let isBehind = false;
   let saving: Promise<void> | null = null;

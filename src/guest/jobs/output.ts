@@ -7,7 +7,7 @@
 import { type FileHandle, open, stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { messageOf, systemCode } from "../faults.ts";
-import type { Changes } from "./changes.ts";
+import type { ChangeNotifier } from "./changes.ts";
 
 const tailBytes = 64 * 1024;
 const pendingLimitBytes = 1024 * 1024;
@@ -22,7 +22,7 @@ export interface StageOutput {
   readonly head: string;
 }
 
-export interface JobOutput {
+export interface OutputCollector {
   /** How many bytes readers can read now. */
   sizeBytes(): number;
   /** Why writing failed; null while it works. */
@@ -41,13 +41,13 @@ export interface JobOutput {
 /** Notified about the output. */
 export interface OutputListeners {
   /** Announces that there is more output. */
-  readonly changes: Changes;
+  readonly changes: ChangeNotifier;
   /** Called once, when the disk is full or gone. */
   readonly onProblem: () => void;
 }
 
 /** Opens a new output file. */
-export async function createJobOutput(path: string, listeners: OutputListeners): Promise<JobOutput> {
+export async function createJobOutput(path: string, listeners: OutputListeners): Promise<OutputCollector> {
   const file = await open(path, "wx", 0o600);
   const writer = createWriter(file, listeners);
   return {

@@ -9,7 +9,7 @@ import type { User } from "../isolation/users.ts";
 import { type GuestParts, nextMarker, type ScratchFolder, workingFolder } from "../parts.ts";
 import type { StageSpec } from "../protocol.ts";
 import type { JobInput } from "./input.ts";
-import type { JobOutput, StageOutput } from "./output.ts";
+import type { OutputCollector, StageOutput } from "./output.ts";
 import { closeChildEnd } from "./pipes.ts";
 
 export interface StageSurroundings {
@@ -24,7 +24,7 @@ export interface StageSurroundings {
   readonly scratch: ScratchFolder;
   /** Null where jobs share the guest's loopback. */
   readonly loopback: Loopback | null;
-  readonly output: JobOutput;
+  readonly output: OutputCollector;
   readonly input: JobInput;
 }
 

@@ -6,7 +6,7 @@ import { currentWave, phaseOf, waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { getKnown } from "../../domain/known.ts";
-import { type BuildRow, getBuild, readBuild } from "./builds.ts";
+import { getBuild, readBuild, type ViewedBuild } from "./builds.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
 const diffQuery = z.strictObject({
@@ -160,8 +160,11 @@ export function waitingEndpoints({ app }: ApiContext): Endpoint[] {
 }
 
 /** Of failed builds, those that no later build of their project has replaced. */
-async function latestOf({ builds }: Pick<ApiContext["app"]["ports"]["store"], "builds">, failed: readonly BuildRow[]) {
-  const latest: BuildRow[] = [];
+async function latestOf(
+  { builds }: Pick<ApiContext["app"]["ports"]["store"], "builds">,
+  failed: readonly ViewedBuild[],
+) {
+  const latest: ViewedBuild[] = [];
   for (const build of failed) {
     const { projectId } = build;
     const last = await builds.find({ projectId }, { by: "position", descending: true });

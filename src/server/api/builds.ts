@@ -18,7 +18,7 @@ import {
 } from "./endpoint.ts";
 import { findProject } from "./projects.ts";
 
-export type BuildRow = BuildView["build"];
+export type ViewedBuild = BuildView["build"];
 
 const status = z.enum(["queued", "running", "waiting", "cancelling", "completed", "failed", "cancelled"]);
 const moment = z.string().nullable();
@@ -56,7 +56,7 @@ export const buildReply = z
   .openapi("Build");
 
 /** Finds a build by its id. Fails with `not-found`. */
-export async function getBuild({ ports: { store } }: ServedApp, id: string): Promise<BuildRow> {
+export async function getBuild({ ports: { store } }: ServedApp, id: string): Promise<ViewedBuild> {
   const build = await store.builds.find({ id });
   if (build !== null) return build;
   throw new WavesmithError("not-found", `there is no build ${id}`, { remedy: "GET /api/v1/builds lists them" });
