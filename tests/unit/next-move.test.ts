@@ -83,10 +83,17 @@ function factOf(world: World, scenario: Scenario): BuildFact {
 }
 
 const edit = (world: World, change: (copy: World) => void): World => {
-  const copy = structuredClone(world);
+  const tasks = world.tasks.map((task) => ({ ...task }));
+  const copy = { ...world, tasks, wave: world.wave === null ? null : copyOf(world.wave) };
   change(copy);
   return copy;
 };
+// A tenth of the time that structuredClone takes; nobody changes a list of dependencies.
+const copyOf = (wave: WorldWave): WorldWave => ({
+  ...wave,
+  gates: wave.gates.map((gate) => ({ ...gate })),
+  earlier: [...wave.earlier],
+});
 const taskOf = (world: World, key: string): WorldTask => world.tasks.find((task) => task.key === key)!;
 
 /** The coordinator's decisions for a move. */
@@ -251,67 +258,57 @@ function waveHappenings(world: World, wave: WorldWave): World[] {
 }
 
 function checkMove(world: World, fact: BuildFact, move: Move): void {
-  const state = JSON.stringify(world);
   if (move.kind === "dispatch") {
-    expect(fact.liveAttempts + move.tasks.length, `capacity in ${state}`).toBeLessThanOrEqual(fact.maxParallelTasks);
+    expect(fact.liveAttempts + move.tasks.length, "capacity").toBeLessThanOrEqual(fact.maxParallelTasks);
     const computing = move.tasks.filter((key) => taskOf(world, key).computes).length;
-    expect(fact.liveComputing + computing, `processors in ${state}`).toBeLessThanOrEqual(fact.maxComputing);
-    expect(world.status, `NM1 in ${state}`).toBe("running");
-    expect(world.deadlinePassed, `NM1 in ${state}`).toBe(false);
+    expect(fact.liveComputing + computing, "processors").toBeLessThanOrEqual(fact.maxComputing);
+    expect(world.status, "NM1").toBe("running");
+    expect(world.deadlinePassed, "NM1").toBe(false);
     if (fact.onTaskFailure === "stop")
       expect(
         world.tasks.some((task) => task.status === "failed"),
-        `NM1 in ${state}`,
+        "NM1",
       ).toBe(false);
   }
   if (move.kind === "start-wave") {
     for (const key of move.tasks) {
-      for (const needed of taskOf(world, key).dependsOn)
-        expect(taskOf(world, needed).status, `W1 in ${state}`).toBe("completed");
+      for (const needed of taskOf(world, key).dependsOn) expect(taskOf(world, needed).status, "W1").toBe("completed");
     }
-    expect(
-      world.wave === null || world.wave.delivered || world.wave.status === "failed",
-      `one wave at a time in ${state}`,
-    ).toBe(true);
+    expect(world.wave === null || world.wave.delivered || world.wave.status === "failed", "one wave at a time").toBe(
+      true,
+    );
   }
   if (move.kind === "settle-wave") {
     expect(
       world.tasks.some((task) => task.inWave && ["assigned", "running"].includes(task.status)),
-      `NM2 in ${state}`,
+      "NM2",
     ).toBe(false);
   }
   if (move.kind === "ask-gate") {
     for (const before of gateNames.slice(0, gateNames.indexOf(move.gate))) {
-      expect(
-        holds.has(world.wave!.gates.find((gate) => gate.gate === before)?.verdict as Verdict),
-        `NM3 in ${state}`,
-      ).toBe(true);
+      expect(holds.has(world.wave!.gates.find((gate) => gate.gate === before)?.verdict as Verdict), "NM3").toBe(true);
     }
   }
-  if (move.kind === "plan-again")
-    expect(world.wave, `NM6 in ${state}`).toMatchObject({ decision: "rejected", gates: [] });
+  if (move.kind === "plan-again") expect(world.wave, "NM6").toMatchObject({ decision: "rejected", gates: [] });
   if (move.kind === "pass-wave" && fact.wave!.madePlan) {
-    expect(world.wave!.gates, `NM6 in ${state}`).toEqual([]);
-    if (fact.asksForPlan) expect(world.wave!.decision, `NM6 in ${state}`).toBe("approved");
+    expect(world.wave!.gates, "NM6").toEqual([]);
+    if (fact.asksForPlan) expect(world.wave!.decision, "NM6").toBe("approved");
   } else if (move.kind === "pass-wave") {
     for (const gate of gateNames) {
-      expect(holds.has(world.wave!.gates.find((run) => run.gate === gate)?.verdict as Verdict), `NM4 in ${state}`).toBe(
-        true,
-      );
+      expect(holds.has(world.wave!.gates.find((run) => run.gate === gate)?.verdict as Verdict), "NM4").toBe(true);
     }
-    if (fact.approval === "wave") expect(world.wave!.decision, `approval in ${state}`).toBe("approved");
+    if (fact.approval === "wave") expect(world.wave!.decision, "approval").toBe("approved");
   }
   if (move.kind === "end-build") {
-    expect(fact.liveAttempts, `nothing lives after the end in ${state}`).toBe(0);
+    expect(fact.liveAttempts, "nothing lives after the end").toBe(0);
     if (move.status === "completed") {
       expect(
         world.tasks.every((task) => task.status === "completed"),
-        `NM5 in ${state}`,
+        "NM5",
       ).toBe(true);
-      expect(world.wave!.delivered, `NM5 in ${state}`).toBe(true);
+      expect(world.wave!.delivered, "NM5").toBe(true);
     }
-    if (world.wave?.status === "passed")
-      expect(world.wave.delivered, `passed waves are delivered in ${state}`).toBe(true);
+    if (world.wave?.status === "passed") expect(world.wave.delivered, "passed waves are delivered").toBe(true);
   }
 }
 
@@ -335,27 +332,33 @@ function explore(scenario: Scenario): Exploration {
       retries: 1,
     })),
   };
-  const seen = new Set([JSON.stringify(first)]);
-  const queue = [first];
+  const firstKey = JSON.stringify(first);
+  const seen = new Set([firstKey]);
+  const queue = [{ world: first, key: firstKey }];
   const moves = new Set<string>();
   const ends = new Set<string>();
   const successors = new Map<string, string[]>();
-  for (let world = queue.pop(); world !== undefined; world = queue.pop()) {
+  for (let state = queue.pop(); state !== undefined; state = queue.pop()) {
+    const { world, key } = state;
     const fact = factOf(world, scenario);
     const move = nextMove(fact);
-    expect(nextMove(fact)).toEqual(move);
     moves.add(move.kind);
-    checkMove(world, fact, move);
+    try {
+      expect(nextMove(fact)).toEqual(move);
+      checkMove(world, fact, move);
+    } catch (error) {
+      throw new Error(`a wrong move from ${key}`, { cause: error });
+    }
     const followers =
       move.kind === "wait" ? (ended.has(world.status) ? [] : happenings(world)) : [applied(world, move)];
     if (ended.has(world.status)) ends.add(world.status);
-    else expect(followers.length, `a way on from ${JSON.stringify(world)}`).toBeGreaterThan(0);
+    else if (followers.length === 0) throw new Error(`no way on from ${key}`);
     const keys = followers.map((follower) => JSON.stringify(follower));
-    successors.set(JSON.stringify(world), keys);
+    successors.set(key, keys);
     followers.forEach((follower, index) => {
       if (seen.has(keys[index]!)) return;
       seen.add(keys[index]!);
-      queue.push(follower);
+      queue.push({ world: follower, key: keys[index]! });
     });
   }
   expectEveryStateCanEnd(successors);
@@ -365,7 +368,8 @@ function explore(scenario: Scenario): Exploration {
 /** Walks back from the ends: a state from which none can be reached would hang for ever. */
 function expectEveryStateCanEnd(successors: Map<string, string[]>): void {
   const before = new Map<string, string[]>();
-  for (const [state, next] of successors) for (const key of next) before.set(key, [...(before.get(key) ?? []), state]);
+  for (const key of successors.keys()) before.set(key, []);
+  for (const [state, next] of successors) for (const key of next) before.get(key)!.push(state);
   const alive = [...successors].filter(([, next]) => next.length === 0).map(([state]) => state);
   const reaching = new Set(alive);
   for (let state = alive.pop(); state !== undefined; state = alive.pop()) {
