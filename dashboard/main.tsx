@@ -11,6 +11,7 @@ import "./styles/base.css";
 import "./styles/frame.css";
 import "./styles/build.css";
 import "./styles/panel.css";
+import "./styles/project.css";
 
 restoreTheme();
 

@@ -42,6 +42,14 @@ interface ChangesSearch {
   readonly wave?: number;
 }
 
+const projectTabs = ["files", "memory"] as const;
+
+interface ProjectSearch {
+  readonly tab?: (typeof projectTabs)[number];
+  /** The file or, with a slash at its end, the folder that is shown. */
+  readonly file?: string;
+}
+
 const home = createRoute({ getParentRoute: () => root, path: "/", component: HomePage });
 const builds = createRoute({ getParentRoute: () => root, path: "/builds", component: BuildsPage });
 const build = createRoute({
@@ -81,6 +89,8 @@ const project = createRoute({
   getParentRoute: () => root,
   path: "/projects/$id",
   component: lazyRouteComponent(() => import("./project/project-page.tsx"), "ProjectPage"),
+  validateSearch: (search: Record<string, unknown>): ProjectSearch =>
+    without({ tab: projectTabs.find((tab) => tab === search.tab), file: text(search.file) }),
 });
 const settings = createRoute({
   getParentRoute: () => root,

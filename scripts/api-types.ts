@@ -44,6 +44,7 @@ export async function apiTypes(): Promise<string> {
     callers: nothing,
     cookie: nothing,
     rateLimit: nothing,
+    machine: null,
     warn: () => undefined,
     stopping,
     heartbeatMs: 15_000,

@@ -316,3 +316,57 @@ export interface Key {
   readonly createdAt?: string | null;
   readonly expiresAt?: string | null;
 }
+
+export interface Lack {
+  readonly what: string;
+  readonly remedy: string;
+}
+
+export interface Doctor {
+  readonly ok: boolean;
+  readonly checks: readonly {
+    readonly name: string;
+    readonly ok: boolean;
+    readonly detail: string;
+    readonly remedy: string | null;
+    /** No build works without it. */
+    readonly needed: boolean;
+  }[];
+}
+
+export interface Agents {
+  readonly sandbox: string;
+  readonly untried: Lack | null;
+  readonly agents: readonly {
+    readonly name: string;
+    readonly title: string;
+    readonly command: string | null;
+    readonly installed: string | null;
+    readonly greeting: { readonly answers: boolean } | null;
+    readonly signedInWith: readonly string[];
+    readonly lacks: readonly Lack[];
+  }[];
+}
+
+export interface Folder {
+  readonly commit: string;
+  readonly path: string;
+  readonly items: readonly {
+    readonly path: string;
+    readonly name: string;
+    readonly kind: string;
+    readonly sizeBytes: number | null;
+  }[];
+  readonly nextCursor: string | null;
+}
+
+export interface Memory {
+  readonly text: string;
+  readonly tag: string;
+}
+
+export interface SpendingPart extends Omit<Spent, "usd"> {
+  readonly day: string;
+  readonly role: string;
+  readonly model: string;
+}

@@ -1,27 +1,28 @@
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { buildQuery, buildsQuery, previewsQuery, projectsQuery, sandboxesQuery } from "../api/queries.ts";
+import { buildsQuery, previewsQuery, projectsQuery, sandboxesQuery } from "../api/queries.ts";
 import { BuildTable } from "../build/build-table.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
+import { ProjectFiles } from "./files.tsx";
+import { ProjectMemory } from "./memory.tsx";
 import { PreviewCard } from "./preview-card.tsx";
 import { SandboxCard } from "./sandbox-card.tsx";
 import { SpendingCard } from "./spending-card.tsx";
 
 const route = getRouteApi("/projects/$id");
-/** Of how many builds the spending is summed. */
-const summed = 12;
+const tabs = [
+  { tab: undefined, label: "Builds" },
+  { tab: "files", label: "Files" },
+  { tab: "memory", label: "Memory" },
+] as const;
 
-/** A project: its builds, its sandbox, its previews and what it spent. */
+/** A project: its builds, sandbox, preview and spending; its files; what it remembers. */
 export function ProjectPage() {
   const { id } = route.useParams();
+  const { tab } = route.useSearch();
   const projects = useQuery(projectsQuery);
   const project = projects.data?.find((one) => one.id === id || one.name === id);
-  const builds = useQuery(buildsQuery(id));
-  const sandboxes = useQuery(sandboxesQuery).data ?? [];
-  const previews = useQuery(previewsQuery).data ?? [];
-  const rows = (builds.data ?? []).slice(0, summed);
-  const details = useQueries({ queries: rows.map((row) => buildQuery(row.id)) });
   const name = project?.name ?? id;
   return (
     <>
@@ -30,10 +31,38 @@ export function ProjectPage() {
           Start a build
         </Link>
       </PageHead>
+      <div className="tabs">
+        {tabs.map(({ tab: to, label }) => (
+          <Link
+            key={label}
+            to="/projects/$id"
+            params={{ id }}
+            search={to === undefined ? {} : { tab: to }}
+            className="tab"
+            activeProps={{ "aria-current": undefined }}
+            {...(to === tab ? { "aria-current": "page" as const } : {})}
+          >
+            {label}
+          </Link>
+        ))}
+      </div>
+      {tab === undefined && <Overview projectId={id} />}
+      {tab === "files" && <ProjectFiles projectId={id} />}
+      {tab === "memory" && <ProjectMemory projectId={id} />}
+    </>
+  );
+}
+
+function Overview({ projectId: id }: { readonly projectId: string }) {
+  const builds = useQuery(buildsQuery(id));
+  const sandboxes = useQuery(sandboxesQuery).data ?? [];
+  const previews = useQuery(previewsQuery).data ?? [];
+  return (
+    <>
       <div className="project-cards">
         <SandboxCard projectId={id} sandbox={sandboxes.find(({ projectId }) => projectId === id)} />
         <PreviewCard preview={previews.find(({ projectId }) => projectId === id)} />
-        <SpendingCard builds={details.flatMap(({ data }) => (data === undefined ? [] : [data]))} />
+        <SpendingCard projectId={id} />
       </div>
       <section className="stack" aria-labelledby="project-builds">
         <h2 id="project-builds">Builds</h2>

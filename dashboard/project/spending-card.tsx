@@ -1,45 +1,54 @@
-import type { Build } from "../api/types.ts";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, read } from "../api/request.ts";
+import type { SpendingPart } from "../api/types.ts";
 import { numberText, usdText } from "../parts/money.tsx";
+import { Failure } from "../parts/states.tsx";
+import { SpendingChart } from "./spending-chart.tsx";
 
-/** The spending of a project's latest builds, by build and by role. */
-export function SpendingCard({ builds }: { readonly builds: readonly Build[] }) {
-  const total = builds.reduce((sum, { spent }) => sum + spent.knownUsd, 0);
-  const tokens = builds.reduce((sum, { spent }) => sum + spent.tokens, 0);
-  const calls = builds.reduce((sum, { spent }) => sum + spent.calls, 0);
-  const unpriced = builds.reduce((sum, { spent }) => sum + spent.unpricedCalls, 0);
-  const byRole = new Map<string, number>();
-  for (const { tasks } of builds)
-    for (const { agent, spent } of tasks) byRole.set(agent, (byRole.get(agent) ?? 0) + spent.tokens);
-  const roles = [...byRole].filter(([, sum]) => sum > 0).sort(([, one], [, other]) => other - one);
-  const most = Math.max(1, ...roles.map(([, sum]) => sum));
+const days = 30;
+
+/** A project's spending in the last month, day by day, by role or by model. */
+export function SpendingCard({ projectId }: { readonly projectId: string }) {
+  const [by, setBy] = useState<"role" | "model">("role");
+  const spending = useQuery({
+    queryKey: ["spending", projectId],
+    queryFn: async ({ signal }) => {
+      const params = { path: { id: projectId }, query: { days } };
+      return (await read<{ items: SpendingPart[] }>(api.GET("/api/v1/projects/{id}/spending", { params, signal })))
+        .items;
+    },
+    refetchInterval: 10_000,
+  });
+  const parts = spending.data ?? [];
+  const sum = (of: (part: SpendingPart) => number): number => parts.reduce((all, part) => all + of(part), 0);
+  const unpriced = sum(({ unpricedCalls }) => unpricedCalls);
   return (
     <section className="card project-card" aria-labelledby="spending-head">
-      <h2 id="spending-head">Spending</h2>
-      {calls === 0 ? (
-        <p className="small soft">
-          {builds.length === 0 ? "Nothing has been built yet." : "No model was called in its last builds."}
-        </p>
-      ) : (
+      <div className="row">
+        <h2 id="spending-head" className="grow">
+          Spending
+        </h2>
+        {parts.length > 0 && (
+          <button type="button" className="button quiet" onClick={() => setBy(by === "role" ? "model" : "role")}>
+            By {by === "role" ? "model" : "role"}
+          </button>
+        )}
+      </div>
+      {spending.error !== null && <Failure error={spending.error} />}
+      {spending.data !== undefined && parts.length === 0 && (
+        <p className="small soft">No model was called in the last {days} days.</p>
+      )}
+      {parts.length > 0 && (
         <>
           <p>
-            <strong className="num">{usdText(total)}</strong>{" "}
+            <strong className="num">{usdText(sum(({ knownUsd }) => knownUsd))}</strong>{" "}
             <span className="small soft">
-              and {numberText(tokens)} tokens in{" "}
-              {builds.length === 1 ? "its only build" : `its last ${builds.length} builds`}
-              {unpriced > 0 && `, without ${unpriced} calls of unknown price`}
+              and {numberText(sum(({ tokens }) => tokens))} tokens in the last {days} days
+              {unpriced > 0 && `, without ${unpriced} ${unpriced === 1 ? "call" : "calls"} of unknown price`}
             </span>
           </p>
-          <ul className="stack tiny" style={{ gap: "0.35rem" }}>
-            {roles.slice(0, 8).map(([role, sum]) => (
-              <li key={role} className="spending-line">
-                <span className="clip">{role}</span>
-                <span className="bar" data-tone="run">
-                  <span style={{ width: `${(100 * sum) / most}%` }} />
-                </span>
-                <span className="num faint">{numberText(sum)}</span>
-              </li>
-            ))}
-          </ul>
+          <SpendingChart parts={parts} by={by} days={days} />
         </>
       )}
     </section>

@@ -6,6 +6,7 @@ import { PageHead } from "../parts/page-head.tsx";
 import { areNotificationsOn, areNotificationsRefused, setNotifications } from "../shell/notifications.ts";
 import { toggleTheme, useTheme } from "../shell/theme.ts";
 import { Keys } from "./keys.tsx";
+import { AgentChecks, MachineChecks } from "./machine.tsx";
 
 const shortcuts = [
   ["Ctrl K", "find a page, a build or a project"],
@@ -78,7 +79,13 @@ export function SettingsPage() {
           </dl>
         </section>
       </div>
-      <Keys />
+      {session?.scopes.includes("admin") === true && (
+        <>
+          <Keys />
+          <MachineChecks />
+          <AgentChecks />
+        </>
+      )}
     </>
   );
 }

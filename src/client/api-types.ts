@@ -2,6 +2,7 @@
 
 export interface components {
   schemas: {
+    AgentReport: { "name": string; "title": string; "runtime": string; "command": (string | null); "installed": (string | null); "signedInWith": string[]; "lacks": { "what": string; "remedy": string; [key: string]: unknown; }[]; [key: string]: unknown; };
     AuditEntry: { "id": number; "at": string; "actor": string; "action": string; "result": number; [key: string]: unknown; };
     Build: { "id": string; "buildId": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "phase": string; "reason": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); "waves": { "number": number; "status": string; [key: string]: unknown; }[]; "tasks": { "id": string; "agent": string; "status": string; [key: string]: unknown; }[]; "head": (string | null); [key: string]: unknown; };
     BuildGraph: { "waves": { "number": number; "status": string; "tasks": string[]; "reason": (string | null); "fixRounds": number; "base": (string | null); "head": (string | null); "createdAt": (string | null); "endedAt": (string | null); "spent": ({ "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; } | null); "work": { "id": string; "kind": string; "task": (string | null); "label": string; "number": number; "status": string; "outcome": (string | null); "reason": (string | null); "lastAction": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); }[]; }[]; "tasks": { "id": string; "title": string; "agent": string; "status": string; "dependsOn": string[]; "wave": number; "spent": { "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; }; }[]; "criticalPath": string[]; };
@@ -12,6 +13,7 @@ export interface components {
     KeptSnapshot: { "id": string; "state": string; "reason": string; "sizeBytes": (number | null); "createdAt": string; "expiresAt": string; [key: string]: unknown; };
     Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
+    MachineCheck: { "name": string; "ok": boolean; "detail": string; "remedy": (string | null); "needed": boolean; [key: string]: unknown; };
     Memory: { "text": string; "tag": string; [key: string]: unknown; };
     Message: { "id": number; "by": string; "text": string; "urgent": boolean; "createdAt": string; [key: string]: unknown; };
     Notification: { "id": string; "buildId": string; "event": string; "title": string; "to": string; "status": "waiting" | "sent" | "dead"; "tries": number; "problem": (string | null); [key: string]: unknown; };
@@ -31,6 +33,10 @@ export interface components {
 }
 
 export interface paths {
+  "/api/v1/agents": {
+    /** Try every known agent in a sandbox on the server's machine, and show what each one lacks */
+    get: { parameters: { query?: { "again"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "ok": boolean; "sandbox": string; "untried": ({ "what": string; "remedy": string; [key: string]: unknown; } | null); "agents": components["schemas"]["AgentReport"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
   "/api/v1/audit": {
     /** List who asked for which change, newest first */
     get: { parameters: { query?: { "cursor"?: string; "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["AuditEntry"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
@@ -149,6 +155,13 @@ export interface paths {
   "/api/v1/builds/{id}/view": {
     /** Show all of a build that the command line shows; its fields may change with each release */
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "view": { [key: string]: unknown; }; "repository": string; "planFile": (string | null); "buildAhead": (string | null); "lastEvent": (number | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/doctor": {
+    /**
+     * Try everything that building needs on the server's machine; ?again=true does not wait a
+     * minute
+     */
+    get: { parameters: { query?: { "again"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "ok": boolean; "checks": components["schemas"]["MachineCheck"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/inbox": {
     /** List what waits for a person, in every build */

@@ -83,6 +83,12 @@ export interface ServedApp {
   inngestEndpoint(origin: string): InngestEndpoint | null;
 }
 
+/** What the machine of the server can do, as `doctor` and `agents` report it. */
+export interface ServedMachine {
+  check(): Promise<{ readonly ok: boolean; readonly checks: readonly object[] }>;
+  tryAgents(): Promise<{ readonly ok: boolean; readonly agents: readonly object[] }>;
+}
+
 /** The engine that runs the functions. */
 export type ServedEngine =
   | { readonly kind: "embedded"; readonly serveOrigin: string | null }

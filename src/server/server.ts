@@ -16,7 +16,7 @@ import { readIncoming } from "./incoming-events.ts";
 import { inngestPath } from "./inngest.ts";
 import { answerMcp } from "./mcp.ts";
 import { createProcessMeter, createRequestCounts, exposition, metricsType, type ProcessMeter } from "./metrics.ts";
-import type { InngestEndpoint, PreviewHosts, ServedApp, ServedEngine } from "./port.ts";
+import type { InngestEndpoint, PreviewHosts, ServedApp, ServedEngine, ServedMachine } from "./port.ts";
 import { problem, problemOf } from "./problem.ts";
 import { keepRegistered, type Registration } from "./registration.ts";
 
@@ -28,6 +28,8 @@ export interface ServerOptions {
   readonly host: string;
   /** 0 takes any free port. */
   readonly port: number;
+  /** Answers `GET /doctor` and `GET /agents`. */
+  readonly machine?: ServedMachine;
   /** The folder with the dashboard's files; absent: no dashboard. */
   readonly dashboard?: string;
   /** Answers for the hosts of previews; absent: there are none. */
@@ -73,8 +75,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const routes = createRoutes(options, { installation, meter, callers, inngest: () => inngest });
   const cookie = createSessionCookie(installation, engine.serveOrigin?.startsWith("https:") === true);
   const rateLimit = createRateLimit(options.requestsPerMinute ?? null, () => performance.now());
+  const machine = options.machine ?? null;
   const streams = { stopping: stopping.signal, heartbeatMs: options.heartbeatMs ?? 15_000 };
-  const api = createApiRoutes({ app, callers, cookie, rateLimit, warn: options.warn, ...streams });
+  const api = createApiRoutes({ app, callers, machine, cookie, rateLimit, warn: options.warn, ...streams });
   api.onError((error) => problemOf(error, options.warn));
   routes.route("/", api);
   routes.all("/mcp", limit(maxEventsBytes), (context) => answerMcp(context, { callers, api: api.fetch }));

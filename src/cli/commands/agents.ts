@@ -31,11 +31,22 @@ export interface AgentReport extends KnownAgent {
 /** `agents`: tries every known agent in a sandbox and reports what each one lacks. */
 export async function agents(context: Context): Promise<number> {
   const config = await context.config();
+  const onTrial = (count: number): void => {
+    if (!context.json && context.out.live) context.out.note(`trying ${count} agents…`);
+  };
+  const report = await reportAgents(config, onTrial);
+  if (context.json) context.out.json(report);
+  else printReports(context, config, { ...report, reports: report.agents });
+  return report.untried === null ? exit.ok : exit.environment;
+}
+
+/** Tries every known agent; `onTrial` gets their number before. */
+export async function reportAgents(config: Config, onTrial: (count: number) => void = () => undefined) {
   const known = await knownAgents(config);
   let greetings: readonly Greeting[] | null = null;
   let untried: Lack | null = null;
   try {
-    if (!context.json && context.out.live) context.out.note(`trying ${known.length} agents…`);
+    onTrial(known.length);
     greetings = await greetAgents(config, known);
   } catch (error) {
     const remedy = error instanceof WavesmithError ? error.remedy : null;
@@ -45,14 +56,8 @@ export async function agents(context: Context): Promise<number> {
   const reports = known.map((agent, at) => reportOf(agent, greetings?.[at] ?? null, signedIn));
   const ready = reports.filter(({ greeting, lacks }) => greeting?.answers === true && lacks.length === 0);
   const servers = await compatibleModels(config);
-  if (context.json) {
-    const { sandboxDriver: sandbox } = config;
-    const roles = rolesOf(config);
-    context.out.json({ ok: ready.length > 0, sandbox, untried, agents: reports, servers, roles });
-  } else {
-    printReports(context, config, { reports, untried, servers });
-  }
-  return untried === null ? exit.ok : exit.environment;
+  const { sandboxDriver: sandbox } = config;
+  return { ok: ready.length > 0, sandbox, untried, agents: reports, servers, roles: rolesOf(config) };
 }
 
 /** Lists what an agent lacks, from its pinned data and the trial. */

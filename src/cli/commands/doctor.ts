@@ -35,18 +35,26 @@ export interface Check {
 
 /** `doctor`: tries everything that building needs and says how to fix what does not work. */
 export async function doctor(context: Context): Promise<number> {
-  const config = await context.config();
-  const checks: Check[] = [];
-  for (const look of looks(config)) {
-    const found = await look();
-    checks.push(...found);
-    if (!context.json) for (const check of found) printCheck(context, check);
-  }
-  const ok = isWell(checks);
+  const onFound = context.json ? () => undefined : (check: Check) => printCheck(context, check);
+  const { ok, checks } = await checkMachine(await context.config(), onFound);
   if (context.json) context.out.json({ ok, checks });
   else if (!ok) context.out.line("This machine cannot build yet; see the remedies above.");
   else context.out.line(`This machine can build. To see its agents: ${context.hints.command("agents")}`);
   return ok ? exit.ok : exit.environment;
+}
+
+/** Tries everything, one after the other. */
+export async function checkMachine(
+  config: Config,
+  onFound: (check: Check) => void = () => undefined,
+): Promise<{ readonly ok: boolean; readonly checks: readonly Check[] }> {
+  const checks: Check[] = [];
+  for (const look of looks(config)) {
+    const found = await look();
+    checks.push(...found);
+    for (const check of found) onFound(check);
+  }
+  return { ok: isWell(checks), checks };
 }
 
 /** Every required part works, and at least one sandbox driver. */

@@ -9,6 +9,8 @@ import type { JsonLog } from "../output/json-log.ts";
 import { type App, type Config, type KeyFile, openServer, serverKey } from "../parts.ts";
 import { servePreviewHosts } from "../preview/preview-hosts.ts";
 import { type ServedPreviews, servePreviews } from "../preview/serve-previews.ts";
+import { reportAgents } from "./agents.ts";
+import { checkMachine } from "./doctor.ts";
 
 export interface ServeOptions {
   readonly port: string;
@@ -56,6 +58,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const server = await openServer({
     ...(given === null ? {} : { previewHosts: await servePreviewHosts(app, given) }),
     ...{ app, engine, key, requestsPerMinute, host, port, dashboard },
+    machine: { check: () => checkMachine(config), tryAgents: () => reportAgents(config) },
     inform: report,
     warn,
   });

@@ -7,13 +7,15 @@ import { WavesmithError } from "../../domain/errors.ts";
 import type { Callers } from "../access/callers.ts";
 import type { RateLimit } from "../access/rate-limit.ts";
 import type { SessionCookie } from "../access/session-cookie.ts";
-import type { ServedApp } from "../port.ts";
+import type { ServedApp, ServedMachine } from "../port.ts";
 
 export interface ApiContext {
   readonly callers: Callers;
   readonly cookie: SessionCookie;
   readonly rateLimit: RateLimit;
   readonly app: ServedApp;
+  /** Null where nothing can look at the machine. */
+  readonly machine: ServedMachine | null;
   readonly warn: (message: string) => void;
   /** Aborted when the server stops, which ends every stream. */
   readonly stopping: AbortSignal;

@@ -18,6 +18,7 @@ import { findingEndpoints } from "./findings.ts";
 import { graphEndpoints } from "./graph.ts";
 import { jobEndpoints } from "./jobs.ts";
 import { keyEndpoints } from "./keys.ts";
+import { machineEndpoints } from "./machine.ts";
 import { memoryEndpoints } from "./memory.ts";
 import { notificationEndpoints } from "./notifications.ts";
 import { planEndpoints } from "./plans.ts";
@@ -51,6 +52,7 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...fileEndpoints(api),
   ...projectHistoryEndpoints(api),
   ...sandboxEndpoints(api),
+  ...machineEndpoints(api),
   ...eventEndpoints(api),
   ...sessionEndpoints(api),
   ...keyEndpoints(api),

@@ -1,0 +1,67 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, read } from "../api/request.ts";
+import type { Memory } from "../api/types.ts";
+import { useAction } from "../api/use-action.ts";
+import { plainText } from "../parts/plain-text.ts";
+import { Empty, Failure, Shown } from "../parts/states.tsx";
+
+/** What a project remembers of its builds; the prompts of later builds contain it. */
+export function ProjectMemory({ projectId }: { readonly projectId: string }) {
+  const params = { path: { id: projectId } };
+  const memory = useQuery({
+    queryKey: ["memory", projectId],
+    queryFn: ({ signal }) => read<Memory>(api.GET("/api/v1/projects/{id}/memory", { params, signal })),
+  });
+  const [draft, setDraft] = useState<Memory | null>(null);
+  const save = useAction(["memory"], ({ text, tag }: Memory) =>
+    // Only if it is still the text that the reader began with.
+    read(api.PUT("/api/v1/projects/{id}/memory", { params, body: { text }, headers: { "if-match": tag } })),
+  );
+  return (
+    <Shown query={memory} what="its memory">
+      {(present) => (
+        <section className="stack" aria-labelledby="memory-head">
+          <div className="row wrap">
+            <div className="grow">
+              <h2 id="memory-head">Memory</h2>
+              <p className="small soft">Agents of later builds read this, and builds add to it.</p>
+            </div>
+            {draft === null ? (
+              <button type="button" className="button" onClick={() => setDraft(present)}>
+                Edit
+              </button>
+            ) : (
+              <div className="row">
+                <button type="button" className="button" onClick={() => setDraft(null)}>
+                  Discard
+                </button>
+                <button
+                  type="button"
+                  className="button primary"
+                  disabled={save.isPending}
+                  onClick={() => save.mutate(draft, { onSuccess: () => setDraft(null) })}
+                >
+                  Save
+                </button>
+              </div>
+            )}
+          </div>
+          {save.error !== null && <Failure error={save.error} />}
+          {draft !== null ? (
+            <textarea
+              className="field memory-edit"
+              aria-label="Memory, in Markdown"
+              value={draft.text}
+              onChange={({ target }) => setDraft({ ...draft, text: target.value })}
+            />
+          ) : present.text.trim() === "" ? (
+            <Empty title="It remembers nothing yet." />
+          ) : (
+            <div className="card memory-text">{plainText(present.text)}</div>
+          )}
+        </section>
+      )}
+    </Shown>
+  );
+}
