@@ -77,6 +77,8 @@ const isStarted = ({ status }: GraphWave): boolean => status !== "planned";
 
 /** The gate that blocks a wave, or the attempts that failed in it. */
 function Blockers({ buildId, wave }: { readonly buildId: string; readonly wave: GraphWave | undefined }) {
+  const why = wave?.reason ?? "";
+  if (why.startsWith("rejected: ")) return <>: {why}</>;
   const last = wave?.work.findLast(({ kind }) => kind === "gate");
   if (last?.outcome === "failed" || last?.outcome === "inconclusive") {
     return (

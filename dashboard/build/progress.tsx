@@ -1,12 +1,16 @@
 import type { Build } from "../api/types.ts";
 
-/** How many tasks are done, failed and at work. */
-export function Progress({ build: { tasks } }: { readonly build: Build }) {
-  const present = tasks.filter(({ status }) => status !== "removed");
-  const count = (...statuses: readonly string[]) => present.filter(({ status }) => statuses.includes(status)).length;
-  const done = count("completed");
+/** How many tasks are done, failed and at work. A task is done once its wave has passed. */
+export function Progress({ build: { status, tasks, waves } }: { readonly build: Build }) {
+  const passed = new Set(waves.filter((wave) => wave.status === "passed").map(({ number }) => number));
+  const present = tasks.filter((task) => task.status !== "removed");
+  const count = (...statuses: readonly string[]) => present.filter((task) => statuses.includes(task.status)).length;
+  const completed = present.filter((task) => task.status === "completed");
+  const done = completed.filter(({ wave }) => status === "completed" || (wave !== null && passed.has(wave))).length;
+  const unpassed = completed.length - done;
   const failed = count("failed", "cancelled", "skipped");
   const atWork = count("running", "joining");
+  const isStuck = status === "failed" || status === "cancelled";
   const width = (part: number) => ({ width: `${(100 * part) / Math.max(1, present.length)}%` });
   return (
     <div className="stack" style={{ gap: "0.3rem" }}>
@@ -19,11 +23,13 @@ export function Progress({ build: { tasks } }: { readonly build: Build }) {
         aria-valuenow={done}
       >
         <span data-tone="good" style={width(done)} />
+        <span data-tone={isStuck ? "bad" : "wait"} style={width(unpassed)} />
         <span data-tone="bad" style={width(failed)} />
         <span data-tone="run" style={width(atWork)} />
       </div>
       <div className="tiny faint num">
         {done} of {present.length} tasks completed
+        {unpassed > 0 && `, ${unpassed} in a wave that ${isStuck ? "did not pass" : "has not passed yet"}`}
         {atWork > 0 && `, ${atWork} at work`}
         {failed > 0 && `, ${failed} not completed`}
       </div>

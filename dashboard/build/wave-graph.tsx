@@ -155,7 +155,7 @@ function edgesOf({ tasks, criticalPath }: BuildGraph, selected: string | undefin
 
 function WaveLane({ data: { buildId, wave } }: NodeProps<WaveNode>) {
   return (
-    <div className="lane" data-planned={wave.status === "planned" || undefined}>
+    <div className="lane" data-planned={wave.status === "planned" || undefined} title={wave.reason ?? undefined}>
       <div className="row" style={{ gap: "0.4rem" }}>
         <strong className="small">Wave {wave.number}</strong>
         <StatusBadge status={wave.status} />

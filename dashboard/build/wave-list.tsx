@@ -20,6 +20,7 @@ export function WaveList({ build, graph }: { readonly build: Build; readonly gra
               {wave.createdAt !== null && <Took from={wave.createdAt} to={wave.endedAt} />}
             </span>
           </div>
+          {wave.status === "blocked" && wave.reason !== null && <div className="tiny soft reason">{wave.reason}</div>}
           <GateChips buildId={build.id} wave={wave} />
           <ul className="stack" style={{ gap: "0.4rem" }}>
             {wave.tasks.map((id) => {

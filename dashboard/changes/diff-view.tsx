@@ -1,8 +1,9 @@
-import { type DiffLineAnnotation, type FileDiffMetadata, parsePatchFiles } from "@pierre/diffs";
+import { type DiffLineAnnotation, type FileDiffMetadata, parsePatchFiles, setLanguageOverride } from "@pierre/diffs";
 import { FileDiff } from "@pierre/diffs/react";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import type { Comment, Finding } from "../api/types.ts";
 import { Icon } from "../parts/icon.tsx";
+import { languageOf } from "../parts/languages.ts";
 import { plainText } from "../parts/plain-text.ts";
 import { SeverityBadge } from "../parts/status.tsx";
 import { useTheme } from "../shell/theme.ts";
@@ -11,7 +12,8 @@ import { CommentBeside, CommentForm, type Place } from "./comments.tsx";
 export type FileChange = FileDiffMetadata;
 
 /** The files of a diff. */
-export const filesOf = (text: string): FileChange[] => parsePatchFiles(text).flatMap(({ files }) => files);
+export const filesOf = (text: string): FileChange[] =>
+  parsePatchFiles(text).flatMap(({ files }) => files.map((file) => setLanguageOverride(file, languageOf(file.name))));
 
 /** The lines that a file gained and lost. */
 export function lineCounts({ hunks }: FileChange): { readonly added: number; readonly removed: number } {

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, read } from "../api/request.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
+import { languageOf } from "../parts/languages.ts";
 import { sizeText } from "../parts/sizes.ts";
 import { Empty, Shown } from "../parts/states.tsx";
 import { useTheme } from "../shell/theme.ts";
@@ -95,7 +96,7 @@ interface ContentProps {
 
 function Content({ name, size, text }: ContentProps) {
   const themeType = useTheme();
-  const file = useMemo(() => ({ name, contents: text ?? "" }), [name, text]);
+  const file = useMemo(() => ({ name, contents: text ?? "", lang: languageOf(name) }), [name, text]);
   if (text === null)
     return <Empty title={size > maxShownBytes ? "It is too large to show here." : "It is not text."} />;
   if (text === "") return <Empty title="It is empty." />;

@@ -39,14 +39,14 @@ export function ProjectPage() {
             params={{ id }}
             search={to === undefined ? {} : { tab: to }}
             className="tab"
-            activeProps={{ "aria-current": undefined }}
+            activeOptions={{ exact: true, includeSearch: true }}
             {...(to === tab ? { "aria-current": "page" as const } : {})}
           >
             {label}
           </Link>
         ))}
       </div>
-      {tab === undefined && <Overview projectId={id} />}
+      {tab === undefined && <Overview projectId={project?.id ?? id} />}
       {tab === "files" && <ProjectFiles projectId={id} />}
       {tab === "memory" && <ProjectMemory projectId={id} />}
     </>

@@ -3,7 +3,6 @@ import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { projectsQuery } from "../api/queries.ts";
 import { api, read } from "../api/request.ts";
-import type { Project } from "../api/types.ts";
 import { PageHead } from "../parts/page-head.tsx";
 import { Failure } from "../parts/states.tsx";
 import { examples } from "./examples.ts";
@@ -40,10 +39,8 @@ export function StartPage() {
 function useStart() {
   const navigate = useNavigate();
   return useMutation({
-    mutationFn: async ({ project, body }: { readonly project: string; readonly body: object }) => {
-      const { id } = await read<Project>(api.POST("/api/v1/projects", { body: { name: project } }));
-      return read<{ id: string }>(api.POST("/api/v1/projects/{id}/builds", { params: { path: { id } }, body }));
-    },
+    mutationFn: ({ project, body }: { readonly project: string; readonly body: object }) =>
+      read<{ id: string }>(api.POST("/api/v1/builds", { body: { ...body, project } })),
     onSuccess: ({ id }) => navigate({ to: "/builds/$id", params: { id } }),
   });
 }

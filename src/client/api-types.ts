@@ -44,6 +44,11 @@ export interface paths {
   "/api/v1/builds": {
     /** List builds, newest first */
     get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "project"?: string; "status"?: "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "id"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["BuildRow"][]; "nextCursor": (string | null); "spent": { "tokens": number; [key: string]: unknown; }; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /**
+     * Start a build of {project, plan, brief, …}; the first build of a project makes the
+     * project
+     */
+    post: { parameters: {  }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}": {
     /** Show a build with its waves and tasks */

@@ -3,10 +3,12 @@ import { z } from "@hono/zod-openapi";
 import { checkPlanText, type PlanCheck, planValue } from "../../api/plan-check.ts";
 import { createBuildReader } from "../../coordinator/build/read-build.ts";
 import { refuseForEvents } from "../../coordinator/build/request/build-request.ts";
+import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import { requestBuild } from "../../coordinator/build/request/request-build.ts";
 import { editPlan } from "../../coordinator/plan/edit-plan.ts";
 import { refuseWithoutModels } from "../../coordinator/plan/plan-models.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
 import { problemWith } from "../problem.ts";
 import { storeUpload, uploadedSource } from "../uploads.ts";
 import { buildReply, getBuild, showBuild } from "./builds.ts";
@@ -34,6 +36,8 @@ const checkReply = z
 const keys = z.array(z.string());
 const editReply = z.looseObject({ added: keys, again: keys, removed: keys, kept: keys }).openapi("PlanEdit");
 
+const projectName = z.string().trim().min(1).max(80);
+
 /** A request that says more than a plan. */
 const requestSchema = z.strictObject({
   plan: z.unknown().optional(),
@@ -45,6 +49,8 @@ const requestSchema = z.strictObject({
   yes: z.boolean().optional(),
   metadata: z.unknown().optional(),
   requestedBy: z.string().max(200).optional(),
+  /** Of `POST /builds`; elsewhere the address names the project. */
+  project: projectName.optional(),
 });
 type Environment = Parameters<typeof checkPlanText>[2];
 
@@ -82,7 +88,20 @@ export function planEndpoints(api: ApiContext): Endpoint[] {
       params: idParams,
       reply: buildReply,
       status: 201,
-      handle: (call) => start(api, call),
+      async handle(call) {
+        const { id, name } = await findProject(api.app, call.params.id);
+        return start(api, call, { id, name });
+      },
+    }),
+    planEndpoint("post /builds", {
+      summary: "Start a build of {project, plan, brief, …}; the first build of a project makes the project",
+      reply: buildReply,
+      status: 201,
+      async handle(call) {
+        const value = planValue(call.body.text, call.body.format);
+        const { project: name } = checked(z.looseObject({ project: projectName }), value, "the body");
+        return start(api, call, { id: projectIdFor(api.app.tenant.tenant, name), name });
+      },
     }),
   ];
 }
@@ -100,12 +119,17 @@ async function edit({ app }: ApiContext, { params, body }: EditCall) {
   return { body: edited };
 }
 
-type StartCall = ApiCall<z.infer<typeof idParams>, Record<string, unknown>, PlanBody>;
+type StartCall = Pick<ApiCall<unknown, unknown, PlanBody>, "body" | "header">;
 
-async function start({ app }: ApiContext, { params, body, header }: StartCall) {
-  const project = await findProject(app, params.id);
+async function start(
+  { app }: ApiContext,
+  { body, header }: StartCall,
+  project: { readonly id: ProjectId; readonly name: string },
+) {
   const said = requestOf(body);
   if (said instanceof Response) return said;
+  if (said.project !== undefined && said.project !== project.name)
+    throw new WavesmithError("usage", `this address is of the project ${project.name}, not of ${said.project}`);
   const faults = said.plan === undefined ? [] : faultsOf(said.plan, body, app.ports.environment);
   if (faults.length > 0) return faulty(faults);
   const plan = typeof said.plan === "string" ? planValue(said.plan, "yaml") : said.plan;

@@ -78,7 +78,7 @@ function combine(
   };
   const notes = [
     ...evidence.notes,
-    `${ran.length - bad.length} of ${quantity(ran.length, "stage")} held: ${ran.map((stage) => stage.name).join(", ")}`,
+    `${ran.length - bad.length} of ${quantity(ran.length, "check")} passed: ${ran.map((stage) => stage.name).join(", ")}`,
   ];
   const findings = bad.flatMap(({ stage, result }) => result.findings.map((finding) => labelled(stage, finding)));
   if (worst === undefined)
