@@ -47,6 +47,8 @@ export interface Config {
   readonly notifyHosts: readonly string[];
   /** Sends what `notify` sends by mail; null: mail cannot be sent. */
   readonly mailServer: MailServerSettings | null;
+  /** How we reach GitHub, and sign in there. */
+  readonly github: GitHubConfig;
   readonly models: ModelSettings;
   /** The agent of builds from a brief; null if no setting names one. */
   readonly briefAgent: AgentSpec | null;
@@ -97,6 +99,12 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       builds: countOrNull(data.WAVESMITH_TENANT_BUILDS),
       usd: countOrNull(data.WAVESMITH_TENANT_USD),
     },
+    github: {
+      apiUrl: data.WAVESMITH_GITHUB_API.replace(/\/+$/, ""),
+      webUrl: data.WAVESMITH_GITHUB_URL.replace(/\/+$/, ""),
+      token: data.WAVESMITH_GITHUB_TOKEN ?? null,
+      app: appSettings(data),
+    },
     models: modelSettings(data),
     briefAgent: briefAgent(data),
     processors: availableParallelism(),
@@ -127,6 +135,27 @@ function credentials(data: SettingValues): Record<string, string> {
   }
   return Object.fromEntries(
     named.filter((entry): entry is [string, string] => String(entry[1] ?? "").length >= shortestCredential),
+  );
+}
+
+/** The settings for GitHub; without a credential, the data directory's own counts. */
+export interface GitHubConfig {
+  readonly apiUrl: string;
+  readonly webUrl: string;
+  readonly token: string | null;
+  readonly app: { readonly id: string; readonly keyFile: string } | null;
+}
+
+function appSettings(data: SettingValues): GitHubConfig["app"] {
+  const { WAVESMITH_GITHUB_APP_ID: id, WAVESMITH_GITHUB_APP_KEY_FILE: keyFile } = data;
+  if (id === undefined && keyFile === undefined) return null;
+  if (id !== undefined && keyFile !== undefined) return { id, keyFile: resolve(keyFile) };
+  throw new WavesmithError(
+    "usage",
+    "a GitHub App needs both WAVESMITH_GITHUB_APP_ID and WAVESMITH_GITHUB_APP_KEY_FILE",
+    {
+      remedy: "set the other one, or use WAVESMITH_GITHUB_TOKEN",
+    },
   );
 }
 

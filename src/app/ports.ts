@@ -7,6 +7,7 @@ import { withCrashPoints } from "../coordinator/crash-points.ts";
 import type { Ports } from "../coordinator/port.ts";
 import { createPreviewSandboxes } from "../coordinator/preview/preview-sandboxes.ts";
 import { randomIds } from "../domain/ids.ts";
+import type { Forges } from "../forge/port.ts";
 import { createGates } from "../gates/gates.ts";
 import { createCassette } from "../models/call/cassette.ts";
 import { createModels } from "../models/models.ts";
@@ -20,6 +21,7 @@ import { createDirectorySnapshots } from "../sandbox/snapshots/directory.ts";
 import { ensureKeyFile } from "../server/server-key.ts";
 import type { Store } from "../store/port.ts";
 import { createWorkspace } from "../workspace/workspace.ts";
+import { openForges } from "./forges.ts";
 import type { AppOptions } from "./options.ts";
 
 interface Wiring {
@@ -34,13 +36,20 @@ interface Wiring {
 export async function createPorts(options: AppOptions, wiring: Wiring): Promise<Ports> {
   const { config } = options;
   const { store, crashes, driver, send, wakeWatcher } = wiring;
+  const forges = await openForges(config);
   const plain: Ports = {
     store,
-    workspace: createWorkspace({ dataDir: config.dataDir, env: config.environment, ...crashes }),
+    workspace: createWorkspace({
+      dataDir: config.dataDir,
+      env: config.environment,
+      credentials: (url) => forges.gitEnvironment(url),
+      ...crashes,
+    }),
     gates: createGates(),
     agents: createAgents(),
     models: await openModels(options, store),
     notifier: openNotifier(options),
+    forges,
     driver,
     driverTraits: traitsOf,
     egress: createEgressDenials(config.dataDir),
@@ -49,7 +58,7 @@ export async function createPorts(options: AppOptions, wiring: Wiring): Promise<
     sandboxPolicy: config.sandboxPolicy,
     previews: createPreviewSandboxes(() => ports),
     events: { send },
-    secrets: secretValues(config),
+    secrets: secretValues(config, forges),
     planFiles: planFiles(join(config.dataDir, "plans")),
     briefAgent: config.briefAgent,
     environment: config.environment,
@@ -104,8 +113,8 @@ function planFiles(folder: string): Ports["planFiles"] {
   };
 }
 
-const secretValues = ({ environment, credentials }: Config): Ports["secrets"] => ({
-  own: () => ({ ...credentials }),
+const secretValues = ({ environment, credentials }: Config, forges: Forges): Ports["secrets"] => ({
+  own: () => ({ ...credentials, ...forges.secrets() }),
   values: (names) =>
     Object.fromEntries(names.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]]]))),
 });

@@ -228,6 +228,27 @@ export const settingsSchema = z.object({
     .string()
     .optional()
     .describe("addresses and domains that plans may send mail to, separated by commas; by default any"),
+  WAVESMITH_GITHUB_TOKEN: z
+    .string()
+    .min(20, "must be a token of GitHub")
+    .optional()
+    .describe("signs in to GitHub, for plans that deliver there; by default what `wavesmith github setup` stored"),
+  WAVESMITH_GITHUB_APP_ID: z
+    .string()
+    .regex(/^(\d{1,12}|Iv\w+)$/, "must be the App's id or client id")
+    .optional()
+    .describe("signs in as a GitHub App instead, with the next setting"),
+  WAVESMITH_GITHUB_APP_KEY_FILE: z.string().optional().describe("the file with that App's private key (PEM)"),
+  WAVESMITH_GITHUB_API: z
+    .string()
+    .regex(/^https?:\/\/\S+$/, "must be a URL, such as https://github.example.com/api/v3")
+    .default("https://api.github.com")
+    .describe("the address of GitHub's API, for GitHub Enterprise"),
+  WAVESMITH_GITHUB_URL: z
+    .string()
+    .regex(/^https?:\/\/\S+$/, "must be a URL, such as https://github.example.com")
+    .default("https://github.com")
+    .describe("the address of GitHub's pages and of git there"),
   ANTHROPIC_API_KEY: z
     .string()
     .optional()

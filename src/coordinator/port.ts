@@ -1,6 +1,7 @@
 import type { Agents } from "../agents/port.ts";
 import type { TenantLimits } from "../domain/access.ts";
 import type { AgentSpec } from "../domain/plan/plan.ts";
+import type { Forges } from "../forge/port.ts";
 import type { Gates } from "../gates/port.ts";
 import type { Models } from "../models/port.ts";
 import type { Notifier } from "../notifications/port.ts";
@@ -30,6 +31,7 @@ export interface Ports extends LifecyclePorts {
   readonly agents: Agents;
   readonly models: Models;
   readonly notifier: Notifier;
+  readonly forges: Forges;
   readonly driverTraits: (name: string) => DriverTraits;
   readonly egress: EgressDenials;
   readonly secrets: SecretValues;

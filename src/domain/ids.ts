@@ -17,6 +17,7 @@ const prefixes = {
   snapshot: "snap",
   "model-call": "call",
   notification: "ntf",
+  "pull-request": "pr",
   process: "proc",
   installation: "inst",
   "data-directory": "dir",
@@ -34,6 +35,7 @@ export type WaveId = Id<"wave">;
 export type AttemptId = Id<"attempt">;
 export type GateRunId = Id<"gate-run">;
 export type NotificationId = Id<"notification">;
+export type PullRequestId = Id<"pull-request">;
 export type SandboxId = Id<"sandbox">;
 /** Replaces an id with a plain string; leaves every other type unchanged. */
 export type Unbranded<Value> = Value extends Id<IdKind> ? string : Value;

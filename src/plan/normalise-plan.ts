@@ -50,6 +50,9 @@ export function normalisePlan(file: PlanFile, files: PlanFiles, baseDir: string 
       forge: file.deliver?.forge ?? "local",
       repo: file.deliver?.repo ?? null,
       base: file.deliver?.base ?? null,
+      ...(file.deliver?.pullRequests === undefined ? {} : { pullRequests: file.deliver.pullRequests }),
+      ...(file.deliver?.merge === undefined ? {} : { merge: file.deliver.merge }),
+      ...(file.deliver?.create === undefined ? {} : { create: file.deliver.create }),
     },
     notify: file.notify ?? [],
   };

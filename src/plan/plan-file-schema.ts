@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { createPolicySchema, forgeNames, mergePolicySchema, requestScopeSchema } from "../domain/forge.ts";
 import { modelTools } from "../domain/models.ts";
 import { agentEfforts, imagePattern, maxImages } from "../domain/plan/plan.ts";
 import { severitySchema } from "../domain/status.ts";
@@ -232,12 +233,17 @@ export const planFileSchema = object({
     .optional()
     .describe("Tools that model providers may use on their own, such as web_search. Default: nothing."),
   deliver: object({
-    forge: z.enum(["local", "github"]).optional(),
+    forge: z.enum(forgeNames).optional().describe("Where the work goes. Default: local, the repository on disk."),
     repo: z
       .string()
       .regex(/^[\w.-]+\/[\w.-]+$/, { error: say("invalid: write owner/name") })
       .optional(),
-    base: line.optional(),
+    base: line.optional().describe("The branch that requests are to be merged into. Default: the repository's own."),
+    pullRequests: requestScopeSchema
+      .optional()
+      .describe("One growing request for the build (default), or one per wave."),
+    merge: mergePolicySchema.optional().describe("When we merge by ourselves. Default: never."),
+    create: createPolicySchema.optional().describe("Whether a missing repository is made. Default: private."),
   }).optional(),
   notify: z
     .array(

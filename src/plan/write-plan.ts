@@ -53,7 +53,14 @@ export function planFile(plan: Plan): Fields {
     preview: preview === null ? null : withValues({ ...preview, healthPath: unless(preview.healthPath, "/") }),
     network: plan.networkAsked ? plan.network : null,
     modelTools: some(plan.modelTools ?? []),
-    deliver: filled({ forge: unless(deliver.forge, "local"), repo: deliver.repo, base: deliver.base }),
+    deliver: filled({
+      forge: unless(deliver.forge, "local"),
+      repo: deliver.repo,
+      base: deliver.base,
+      pullRequests: deliver.pullRequests ?? null,
+      merge: deliver.merge ?? null,
+      create: deliver.create ?? null,
+    }),
     notify: some(plan.notify),
   });
 }

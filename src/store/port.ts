@@ -29,6 +29,8 @@ export type LogChunkRow = typeof schema.logChunks.$inferSelect;
 export type PreviewRow = typeof schema.previews.$inferSelect;
 type RestorePointRow = typeof schema.restorePoints.$inferSelect;
 export type NotificationRow = typeof schema.notifications.$inferSelect;
+export type PullRequestRow = typeof schema.pullRequests.$inferSelect;
+type ForgeCallRow = typeof schema.forgeCalls.$inferSelect;
 export type RollbackRow = typeof schema.rollbacks.$inferSelect;
 export type BuildSpendingRow = typeof schema.buildSpending.$inferSelect;
 export type ModelCallRow = typeof schema.modelCalls.$inferSelect;
@@ -121,6 +123,8 @@ export interface Tables {
   readonly restorePoints: Rows<RestorePointRow, typeof schema.restorePoints.$inferInsert>;
   readonly rollbacks: Rows<RollbackRow, typeof schema.rollbacks.$inferInsert>;
   readonly notifications: Rows<NotificationRow, typeof schema.notifications.$inferInsert>;
+  readonly pullRequests: Rows<PullRequestRow, typeof schema.pullRequests.$inferInsert>;
+  readonly forgeCalls: Rows<ForgeCallRow, typeof schema.forgeCalls.$inferInsert>;
   readonly buildSpending: Rows<BuildSpendingRow, typeof schema.buildSpending.$inferInsert>;
   readonly modelCalls: Rows<ModelCallRow, typeof schema.modelCalls.$inferInsert>;
   readonly outbox: Rows<OutboxRow, typeof schema.outbox.$inferInsert>;

@@ -16,6 +16,14 @@ import {
 import { type Scope, scopes } from "../domain/access.ts";
 import type { BuildMetadata, EventData, EventName } from "../domain/events/events.ts";
 import type { NoticedEvent } from "../domain/events/notices.ts";
+import {
+  type ForgeCheck,
+  type ForgeName,
+  type MergeState,
+  mergeStates,
+  type PullRequestStatus,
+  pullRequestStatuses,
+} from "../domain/forge.ts";
 import type { Evidence } from "../domain/gate/finding.ts";
 import type {
   AttemptId,
@@ -24,6 +32,7 @@ import type {
   KeyId,
   NotificationId,
   ProjectId,
+  PullRequestId,
   SandboxId,
   TaskId,
   TenantId,
@@ -904,6 +913,87 @@ export const notifications = pgTable(
     index("notifications_by_build").on(table.buildId, table.createdAt),
     check("notification_status", oneOf("status", notificationStatuses)),
   ],
+);
+
+/**
+ * One pull request of a build: what it should show, and how far we are. Its id is made of the build
+ * and the key, so there is one for each.
+ */
+export const pullRequests = pgTable(
+  "pull_requests",
+  {
+    id: text("id").$type<PullRequestId>().primaryKey(),
+    tenantId: ownTenant(),
+    projectId: text("project_id")
+      .$type<ProjectId>()
+      .notNull()
+      .references(() => projects.id),
+    buildId: text("build_id")
+      .$type<BuildId>()
+      .notNull()
+      .references(() => builds.id),
+    /** `build`, or `wave-N`. */
+    key: text("key").notNull(),
+    forge: text("forge").$type<ForgeName>().notNull(),
+    /** `owner/name`; the plan's at first, then as the forge has it. */
+    repo: text("repo").notNull(),
+    /** The forge's id of the repository, which a rename does not change. */
+    repoId: text("repo_id"),
+    branch: text("branch").notNull(),
+    base: text("base"),
+    /** The newest wave in it, and its commit. */
+    waveNumber: integer("wave_number").notNull(),
+    sha: text("sha").notNull(),
+    /** What we put on the branch last. */
+    pushedSha: text("pushed_sha"),
+    number: integer("number"),
+    url: text("url"),
+    status: text("status").$type<PullRequestStatus>().notNull().default("waiting"),
+    mergeState: text("merge_state").$type<MergeState>().notNull().default("off"),
+    /** The checks of other systems on its head, as they were when we looked. */
+    checks: jsonb("checks").$type<readonly ForgeCheck[]>().notNull().default([]),
+    mergeSha: text("merge_sha"),
+    /** Why it does not go on, and what to do. */
+    problem: text("problem"),
+    remedy: text("remedy"),
+    /** Tries since the last success. */
+    tries: integer("tries").notNull().default(0),
+    /** Raised to ask for the delivery again (W13). */
+    epoch: integer("epoch").notNull().default(0),
+    /** When to look again; null: not before somebody asks. */
+    nextAt: moment("next_at"),
+    createdAt: created(),
+    updatedAt: moment("updated_at").notNull().defaultNow(),
+  },
+  (table) => [
+    ofOneTenant,
+    uniqueIndex("pull_requests_by_build").on(table.buildId, table.key),
+    index("pull_requests_by_time").on(table.status, table.nextAt),
+    index("pull_requests_by_branch").on(table.repo, table.branch),
+    check("pull_request_status", oneOf("status", pullRequestStatuses)),
+    check("pull_request_merge_state", oneOf("merge_state", mergeStates)),
+  ],
+);
+
+/** What was done for a pull request: a step with the same fingerprint is not done again. */
+export const forgeCalls = pgTable(
+  "forge_calls",
+  {
+    buildId: text("build_id")
+      .$type<BuildId>()
+      .notNull()
+      .references(() => builds.id),
+    tenantId: ownTenant(),
+    pullRequestId: text("pull_request_id")
+      .$type<PullRequestId>()
+      .notNull()
+      .references(() => pullRequests.id),
+    /** Such as `push`, or `check/wave-1/testing`. */
+    step: text("step").notNull(),
+    fingerprint: text("fingerprint").notNull(),
+    doneAt: moment("done_at").notNull(),
+  },
+  (table) => [ofOneTenant, primaryKey({ columns: [table.pullRequestId, table.step] })],
 );
 
 /**

@@ -33,6 +33,8 @@ export interface WorkspaceOptions {
    * searched in /bin and /usr/bin.
    */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** The environment in which git reaches a URL, with a credential if we have one for it. */
+  readonly credentials?: (url: string) => Promise<Readonly<Record<string, string>>>;
   /** Called at named points between steps, so that tests can make them fail. */
   readonly crashPoint?: (name: string) => void | Promise<void>;
 }
@@ -47,6 +49,7 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
   const git = createGit({ home: joinPath(folder, ".home"), env: options.env ?? {} });
   const scratch = createScratch(joinPath(folder, ".scratch"));
   const crashPoint = async (name: string) => options.crashPoint?.(name);
+  const credentials = options.credentials ?? (async () => ({}));
   const inOrder = createProjectQueue();
 
   const repositoryPath = (projectId: ProjectId): string => {
@@ -60,10 +63,14 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
     repositoryPath,
     prepare: (projectId, source) => {
       const gitDir = repositoryPath(projectId);
-      return inOrder(projectId, () => prepareAuthority({ git, scratch, dataDir, gitDir, crashPoint }, source));
+      return inOrder(projectId, () =>
+        prepareAuthority({ git, scratch, dataDir, gitDir, credentials, crashPoint }, source),
+      );
     },
     compareSource: (projectId, source) =>
-      inOrder(projectId, () => compareSource({ git, scratch, dataDir, gitDir: repositoryPath(projectId) }, source)),
+      inOrder(projectId, () =>
+        compareSource({ git, scratch, dataDir, credentials, gitDir: repositoryPath(projectId) }, source),
+      ),
     bundleMain: (projectId, file) => bundleMain(git, repositoryPath(projectId), file),
     unpackUpload: (upload) => unpackUpload(git, scratch, upload),
     resolve: (projectId, ref) => resolveCommit(git, repositoryPath(projectId), ref),

@@ -165,6 +165,13 @@ function createWorld(seed: number) {
         isPriced: () => true,
         unfinished: async () => null,
       },
+      forges: {
+        forge: () => {
+          throw new Error("no plan of the simulation delivers to a forge");
+        },
+        gitEnvironment: async () => ({}),
+        secrets: () => ({}),
+      },
       notifier: { send: async () => ({ sent: true }) },
       driver: () => createFakeDriver(machines, turn),
       driverTraits: traitsOf,

@@ -92,6 +92,8 @@ const tables = {
   restorePoints: schema.restorePoints,
   rollbacks: schema.rollbacks,
   notifications: schema.notifications,
+  pullRequests: schema.pullRequests,
+  forgeCalls: schema.forgeCalls,
   buildSpending: schema.buildSpending,
   modelCalls: schema.modelCalls,
   outbox: schema.outbox,

@@ -11,12 +11,10 @@ const refused = (fields: Record<string, unknown>): string[] => {
 const command = { runtime: "command", command: "agent" };
 
 describe("what build refuses by name in this version", () => {
-  it.each([["GitHub", { deliver: { forge: "github", repo: "o/n" } }, ["deliver.forge"]]])(
-    "refuses %s",
-    (_, fields, paths) => {
-      expect(refused(fields)).toEqual(paths);
-    },
-  );
+  it("refuses to merge where there is no repository at a forge", () => {
+    expect(refused({ deliver: { merge: "when-green" } })).toEqual(["deliver.merge"]);
+    expect(refused({ deliver: { forge: "github", repo: "o/n", merge: "when-green" } })).toEqual([]);
+  });
 
   it("builds a plan of scripts that asks for nothing else", () => {
     expect(refused({})).toEqual([]);

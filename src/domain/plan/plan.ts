@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { createPolicySchema, forgeNames, mergePolicySchema, requestScopeSchema } from "../forge.ts";
 import { modelTools } from "../models.ts";
 import { type GateName, severitySchema } from "../status.ts";
 import { type PromptKind, promptKindOf } from "./prompts.ts";
@@ -142,7 +143,15 @@ export const planSchema = z.object({
   networkAsked: z.boolean(),
   /** Tools that model providers may use; absent: none. */
   modelTools: z.array(z.enum(modelTools)).optional(),
-  deliver: z.object({ forge: z.enum(["local", "github"]), repo: z.string().nullable(), base: z.string().nullable() }),
+  deliver: z.object({
+    forge: z.enum(forgeNames),
+    repo: z.string().nullable(),
+    base: z.string().nullable(),
+    /** Absent in plans from before there was a choice. */
+    pullRequests: requestScopeSchema.optional(),
+    merge: mergePolicySchema.optional(),
+    create: createPolicySchema.optional(),
+  }),
   notify: z.array(z.string()),
 });
 export type Plan = z.infer<typeof planSchema>;

@@ -1,12 +1,13 @@
 import type { Plan, PlanFault } from "../../domain/plan/plan.ts";
 
-/** Returns a fault for each feature of a plan that `build` does not support yet. */
-export function unsupportedFeatures(plan: Plan): PlanFault[] {
-  const faults: PlanFault[] = [];
-  const refuse = (path: string, feature: string, remedy: string): void => {
-    const message = `${feature} is not supported by \`build\` in this version: ${remedy}.`;
-    faults.push({ code: "unsupported", path, line: null, message });
-  };
-  if (plan.deliver.forge === "github") refuse("deliver.forge", "Delivery to GitHub", "use forge local");
-  return faults;
+/** Returns a fault for each part of a plan that `build` cannot do. */
+export function unsupportedFeatures({ deliver }: Plan): PlanFault[] {
+  if (deliver.repo !== null) return [];
+  const settings = (["base", "pullRequests", "merge", "create"] as const).filter((name) => deliver[name] != null);
+  return settings.map((name) => ({
+    code: "unsupported",
+    path: `deliver.${name}`,
+    line: null,
+    message: `deliver.${name} is about a repository at a forge, and the plan names none: add deliver.repo: owner/name.`,
+  }));
 }

@@ -33,6 +33,8 @@ export function tablesOf(session: StoreSession, plans: KeptRows | null) {
     restorePoints: rowsOf(session, schema.restorePoints),
     rollbacks: rowsOf(session, schema.rollbacks),
     notifications: rowsOf(session, schema.notifications),
+    pullRequests: rowsOf(session, schema.pullRequests),
+    forgeCalls: rowsOf(session, schema.forgeCalls),
     buildSpending: rowsOf(session, schema.buildSpending),
     modelCalls: rowsOf(session, schema.modelCalls),
     outbox: rowsOf(session, schema.outbox),

@@ -24,6 +24,8 @@ export interface SourceContext {
   readonly scratch: ScratchFolders;
   /** Wavesmith's data directory, which is left out of a source that contains it. */
   readonly dataDir: string;
+  /** The environment in which git reaches a URL. */
+  credentials(url: string): Promise<Readonly<Record<string, string>>>;
 }
 
 export interface PrepareContext extends SourceContext {
@@ -86,7 +88,10 @@ export async function readSource(context: SourceContext, gitDir: string, source:
 
 async function readCommit(context: SourceContext, gitDir: string, source: Plan["source"]): Promise<Sha> {
   const { git } = context;
-  if (source.kind === "git") return fetchSource(git, gitDir, { from: source.url, ref: source.ref ?? "HEAD" });
+  if (source.kind === "git") {
+    const env = await context.credentials(source.url);
+    return fetchSource(git, gitDir, { from: source.url, ref: source.ref ?? "HEAD", env });
+  }
   if (source.kind === "repository" && source.commit !== null) {
     return fetchSource(git, gitDir, { from: source.gitDir, ref: source.commit });
   }
@@ -124,15 +129,19 @@ export async function commitFolder(
   return assertSha(await git.text(args, { gitDir, env, input: before === undefined ? "Begin\n" : "Update\n" }));
 }
 
-async function fetchSource(git: Git, gitDir: string, source: { from: string; ref: string }): Promise<Sha> {
-  const { from, ref } = source;
+async function fetchSource(
+  git: Git,
+  gitDir: string,
+  source: { from: string; ref: string; env?: Readonly<Record<string, string>> },
+): Promise<Sha> {
+  const { from, ref, env = {} } = source;
   if (ref.startsWith("-") || /[\x00-\x20:^~?*[\\]/.test(ref)) {
     throw new WavesmithError("usage", `source: ${JSON.stringify(ref)} is not a branch, tag or commit`);
   }
   // Its own for each call, because several commands may read a source at once.
   const incoming = `refs/wavesmith/incoming/${randomBytes(8).toString("hex")}`;
   const args = ["fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--end-of-options"];
-  const result = await git.run([...args, from, `+${ref}:${incoming}`], { gitDir, answers: [0, 1, 128] });
+  const result = await git.run([...args, from, `+${ref}:${incoming}`], { gitDir, env, answers: [0, 1, 128] });
   const commit = await resolveCommit(git, gitDir, incoming);
   if (result.exitCode !== 0 || commit === null) throw sourceFailure(source, result.stderr);
   await git.run(["update-ref", "-d", incoming], { gitDir });

@@ -1,0 +1,33 @@
+import { z } from "zod";
+
+/** Where branches and pull requests can go. */
+export const forgeNames = ["local", "github"] as const;
+export type ForgeName = (typeof forgeNames)[number];
+
+/** When we merge a pull request of ours. */
+export const mergePolicySchema = z.enum(["never", "when-green", "when-approved"]);
+export type MergePolicy = z.infer<typeof mergePolicySchema>;
+
+/** One pull request for the whole build, or one for each wave, each based on the one before. */
+export const requestScopeSchema = z.enum(["build", "wave"]);
+
+/** Whether a missing repository is made, and for whom to see. */
+export const createPolicySchema = z.enum(["private", "public", "never"]);
+
+/**
+ * `waiting`: something is to be done at the forge. `open`: the request has everything, and people
+ * or checks decide. `blocked`: a person has to mend something first. `closed`: a person closed it.
+ */
+export const pullRequestStatuses = ["waiting", "open", "merged", "blocked", "closed"] as const;
+export type PullRequestStatus = (typeof pullRequestStatuses)[number];
+
+/** What a request waits for before it is merged. */
+export const mergeStates = ["off", "checks", "approval", "conflict", "queued", "merged"] as const;
+export type MergeState = (typeof mergeStates)[number];
+
+/** What a system of checks says of one commit. */
+export interface ForgeCheck {
+  readonly name: string;
+  readonly state: "pending" | "passed" | "failed";
+  readonly url: string | null;
+}

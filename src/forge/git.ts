@@ -1,0 +1,109 @@
+import { execFile } from "node:child_process";
+import { ForgeError, type ForgeFault, type PushRequest } from "./port.ts";
+
+// The host's git, from the authority to a forge. A credential is in the environment of this one
+// process (FP2), and no setting of a user, a system or a repository changes what git does here.
+
+const settings = [
+  "core.hooksPath=/dev/null",
+  "core.fsmonitor=false",
+  "credential.helper=",
+  "gc.auto=0",
+  "http.followRedirects=false",
+  "http.lowSpeedLimit=100",
+  "http.lowSpeedTime=60",
+  "protocol.ext.allow=never",
+  "push.followTags=false",
+  "push.gpgSign=false",
+].flatMap((setting) => ["-c", setting]);
+
+const passedVariables =
+  /^(PATH|TMPDIR|SSH_AUTH_SOCK|GIT_SSL_CAINFO|SSL_CERT_(FILE|DIR)|CURL_CA_BUNDLE|(https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY)$/;
+
+const timeoutMs = 10 * 60_000;
+const mostOutputBytes = 16 << 20;
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The environment in which git sends a credential to URLs below this one, and to no others. */
+export function credentialEnvironment(baseUrl: string, user: string, secret: string): Record<string, string> {
+  const basic = Buffer.from(`${user}:${secret}`, "utf8").toString("base64");
+  return {
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: `http.${baseUrl}/.extraHeader`,
+    GIT_CONFIG_VALUE_0: `Authorization: Basic ${basic}`,
+  };
+}
+
+/** Pushes to the repository at `url`. See `Forge.pushBranch`. */
+export async function pushWithLease(
+  { gitDir, sha, branch, expected, repository }: PushRequest,
+  remote: { readonly url: string; readonly env: Readonly<Record<string, string>>; readonly environment: Environment },
+): Promise<void> {
+  const git = (args: readonly string[]) => runGit(gitDir, args, remote);
+  const ref = `refs/heads/${branch}`;
+  const listed = await git(["ls-remote", "--end-of-options", remote.url, ref]);
+  if (listed.exitCode !== 0) throw gitFailure(listed.stderr, repository.name);
+  const present = listed.stdout === "" ? null : listed.stdout.slice(0, 40);
+  if (present === sha) return;
+  if (present !== null && present !== expected) throw foreign(repository.name, branch, present);
+  const lease = `--force-with-lease=${ref}:${present ?? ""}`;
+  const pushed = await git(["push", "-q", "--no-verify", lease, "--end-of-options", remote.url, `${sha}:${ref}`]);
+  if (pushed.exitCode !== 0) throw gitFailure(pushed.stderr, repository.name);
+}
+
+const foreign = (name: string, branch: string, present: string): ForgeError =>
+  new ForgeError(
+    "rejected",
+    `the branch ${branch} of ${name} is at ${present.slice(0, 12)}, which we did not put there, so it stays as it is`,
+    { remedy: `keep those commits on another branch, delete ${branch} at the forge` },
+  );
+
+interface Ran {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs git on a bare repository; never fails. */
+export function runGit(
+  gitDir: string,
+  args: readonly string[],
+  { env, environment }: { env: Readonly<Record<string, string>>; environment: Environment },
+): Promise<Ran> {
+  const passed = Object.fromEntries(
+    Object.entries(environment).filter(([name, value]) => value !== undefined && passedVariables.test(name)),
+  );
+  const own = {
+    GIT_DIR: gitDir,
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_CONFIG_GLOBAL: "/dev/null",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_ASKPASS: "",
+    LC_ALL: "C",
+  };
+  const options = { cwd: "/", env: { ...passed, ...own, ...env }, timeout: timeoutMs, maxBuffer: mostOutputBytes };
+  return new Promise((resolve) => {
+    const child = execFile("git", [...settings, ...args], options, (error, stdout, stderr) => {
+      const exitCode = error === null ? 0 : typeof error.code === "number" ? error.code : -1;
+      resolve({ exitCode, stdout, stderr: stderr.trim() === "" && error !== null ? error.message : stderr.trim() });
+    });
+    child.stdin?.end();
+  });
+}
+
+const faults: readonly (readonly [RegExp, ForgeFault])[] = [
+  [/authentication failed|could not read (username|password)|returned error: 401/i, "unauthorized"],
+  [/protected branch|GH006|GH013|repository rule violations/i, "protected"],
+  [/returned error: 403|permission to .* denied|write access/i, "forbidden"],
+  [/repository .*not found|returned error: 404|does not appear to be a git repository/i, "not-found"],
+  [/returned error: 429/i, "rate-limited"],
+  [/stale info|non-fast-forward|fetch first|remote rejected|cannot lock ref|failed to update ref/i, "rejected"],
+];
+
+/** Names what a failed git said. */
+function gitFailure(said: string, name: string): ForgeError {
+  const fault = faults.find(([pattern]) => pattern.test(said))?.[1] ?? "network";
+  const line = said.replace(/\s+/g, " ").slice(0, 400);
+  return new ForgeError(fault, `git could not push to ${name}: ${line}`);
+}

@@ -1,0 +1,98 @@
+import { ForgeError, type ForgeRepository, type MergeResult, type RequestState } from "../port.ts";
+import { readChecks } from "./checks.ts";
+import type { GitHubClient } from "./client.ts";
+import { placeOf } from "./repositories.ts";
+
+interface QueueAnswer {
+  readonly repository: {
+    readonly pullRequest: { readonly id: string; readonly mergeQueueEntry: { readonly state: string } | null } | null;
+  } | null;
+}
+
+const queueQuery = `query($owner: String!, $repo: String!, $number: Int!) {
+  repository(owner: $owner, name: $repo) { pullRequest(number: $number) { id mergeQueueEntry { state } } }
+}`;
+
+const enqueueMutation = `mutation($id: ID!, $sha: GitObjectID!) {
+  enqueuePullRequest(input: { pullRequestId: $id, expectedHeadOid: $sha }) { mergeQueueEntry { state } }
+}`;
+
+/** See `Forge.readRequest`. */
+export async function readRequest(
+  client: GitHubClient,
+  { name }: ForgeRepository,
+  number: number,
+): Promise<RequestState> {
+  const place = placeOf(name);
+  const { data } = await client.request("GET /repos/{owner}/{repo}/pulls/{pull_number}", {
+    ...place,
+    pull_number: number,
+  });
+  const headSha = data.head.sha;
+  const state = data.merged ? "merged" : data.state === "closed" ? "closed" : "open";
+  return {
+    ...{ number, url: data.html_url, state, headSha, base: data.base.ref },
+    isMergeable: data.mergeable,
+    checks: await readChecks(client, name, headSha),
+    review: await readReview(client, name, number),
+    mergeSha: data.merged ? data.merge_commit_sha : null,
+  };
+}
+
+/** The last word of each reviewer counts. */
+async function readReview({ request }: GitHubClient, name: string, number: number): Promise<RequestState["review"]> {
+  const words = new Map<string, string>();
+  for (let page = 1; page <= 10; page += 1) {
+    const { data } = await request("GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", {
+      ...placeOf(name),
+      ...{ pull_number: number, per_page: 100, page },
+    });
+    for (const { user, state, author_association: rank } of data) {
+      // Anybody may review a public repository: only those who belong to it count.
+      if (!["OWNER", "MEMBER", "COLLABORATOR"].includes(rank) || user === null) continue;
+      if (["APPROVED", "CHANGES_REQUESTED", "DISMISSED"].includes(state)) words.set(user.login, state);
+    }
+    if (data.length < 100) break;
+  }
+  const last = [...words.values()];
+  if (last.includes("CHANGES_REQUESTED")) return "changes-requested";
+  return last.includes("APPROVED") ? "approved" : "none";
+}
+
+/** See `Forge.mergeRequest`. */
+export async function mergeRequest(
+  client: GitHubClient,
+  { repository, number, sha, queue }: { repository: ForgeRepository; number: number; sha: string; queue: boolean },
+): Promise<MergeResult> {
+  const place = placeOf(repository.name);
+  const { data } = await client.request("GET /repos/{owner}/{repo}/pulls/{pull_number}", {
+    ...place,
+    pull_number: number,
+  });
+  if (data.merged) return { merged: true, sha: data.merge_commit_sha ?? sha };
+  if (data.head.sha !== sha) {
+    throw new ForgeError(
+      "rejected",
+      `pull request ${number} of ${repository.name} is no longer at ${sha.slice(0, 12)}`,
+    );
+  }
+  if (queue) {
+    await enqueue(client, { ...place, number, sha });
+    return { merged: false };
+  }
+  const merged = await client.request("PUT /repos/{owner}/{repo}/pulls/{pull_number}/merge", {
+    ...place,
+    ...{ pull_number: number, sha },
+  });
+  return { merged: true, sha: merged.data.sha };
+}
+
+async function enqueue(
+  { graphql }: GitHubClient,
+  { owner, repo, number, sha }: { owner: string; repo: string; number: number; sha: string },
+): Promise<void> {
+  const answer = await graphql<QueueAnswer>(queueQuery, { owner, repo, number });
+  const found = answer.repository?.pullRequest ?? null;
+  if (found === null) throw new ForgeError("not-found", `${owner}/${repo} has no pull request ${number}`);
+  if (found.mergeQueueEntry === null) await graphql(enqueueMutation, { id: found.id, sha });
+}

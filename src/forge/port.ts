@@ -1,0 +1,205 @@
+import { type ErrorCode, WavesmithError } from "../domain/errors.ts";
+import type { ForgeCheck, ForgeName } from "../domain/forge.ts";
+
+// FP1. Every verb may be called again, by a process that does not know what the one before it
+// reached: it looks for what is there first, and makes nothing twice.
+// FP2. A credential is in no URL, no argument, no message and no file of a repository.
+
+/** Why a forge did not do what was asked. */
+export type ForgeFault =
+  /** The credential is wrong, expired or revoked. */
+  | "unauthorized"
+  /** The credential is good and may not do this. */
+  | "forbidden"
+  | "not-found"
+  /** A rule of the repository forbids it. */
+  | "protected"
+  /** The branch has commits that we did not put there. */
+  | "rejected"
+  /** A person closed the request. */
+  | "closed"
+  /** The branches do not merge, or share no history. */
+  | "conflict"
+  | "rate-limited"
+  /** The forge cannot be reached, or fails. */
+  | "network"
+  /** The forge refuses our request as wrong. */
+  | "invalid";
+
+const codes: Readonly<Record<ForgeFault, ErrorCode>> = {
+  unauthorized: "environment",
+  forbidden: "environment",
+  "not-found": "not-found",
+  protected: "conflict",
+  rejected: "conflict",
+  closed: "conflict",
+  conflict: "conflict",
+  "rate-limited": "environment",
+  network: "environment",
+  invalid: "unsupported",
+};
+
+export interface ForgeErrorOptions {
+  readonly remedy?: string;
+  /** When to ask again, if the forge says so. */
+  readonly until?: Date;
+  readonly cause?: unknown;
+}
+
+/** A forge's refusal or failure. */
+export class ForgeError extends WavesmithError {
+  readonly fault: ForgeFault;
+  readonly until: Date | null;
+
+  constructor(fault: ForgeFault, message: string, { until, ...options }: ForgeErrorOptions = {}) {
+    super(codes[fault], message, { ...options, retryable: fault === "rate-limited" || fault === "network" });
+    this.fault = fault;
+    this.until = until ?? null;
+  }
+}
+
+/** A repository at a forge. */
+export interface ForgeRepository {
+  /** Stays the same when the repository is renamed. */
+  readonly id: string;
+  /** `owner/name`, as it is now. */
+  readonly name: string;
+  /** Its page. */
+  readonly url: string;
+  /** Where git reaches it; without credentials. */
+  readonly gitUrl: string;
+  readonly defaultBranch: string;
+  readonly isPrivate: boolean;
+  /** Whether our credential may push to it; null: the forge does not say. */
+  readonly mayPush: boolean | null;
+}
+
+/** Whose credential it is and what it may do, for `doctor`. */
+export interface ForgeIdentity {
+  readonly kind: "token" | "app" | "none";
+  readonly login: string;
+  /** Scopes of a token or permissions of an App, in the forge's words. */
+  readonly rights: readonly string[];
+  readonly rate: { readonly left: number; readonly limit: number; readonly resetsAt: Date } | null;
+}
+
+export interface BranchState {
+  readonly sha: string;
+  readonly isProtected: boolean;
+  readonly requiredChecks: readonly string[];
+  readonly requiredApprovals: number;
+  readonly hasMergeQueue: boolean;
+}
+
+export interface PushRequest {
+  readonly repository: ForgeRepository;
+  /** The bare repository on disk that has the commit. */
+  readonly gitDir: string;
+  readonly sha: string;
+  readonly branch: string;
+  /** What we put there last; null: nothing. */
+  readonly expected: string | null;
+}
+
+export interface RequestContent {
+  readonly repository: ForgeRepository;
+  /** Names the request for us, such as `bld_x/build`; hidden in its text. */
+  readonly key: string;
+  readonly branch: string;
+  readonly base: string;
+  readonly title: string;
+  /** Our part of the text, in Markdown; what people write around it stays. */
+  readonly body: string;
+  /** The request's number if it is known. */
+  readonly number: number | null;
+}
+
+export interface RequestMade {
+  readonly number: number;
+  readonly url: string;
+  readonly state: "open" | "merged" | "closed";
+}
+
+export interface CheckAnnotation {
+  readonly path: string;
+  readonly line: number;
+  readonly level: "notice" | "warning" | "failure";
+  readonly message: string;
+}
+
+export interface CheckReport {
+  readonly repository: ForgeRepository;
+  readonly sha: string;
+  /** Names the check for us; the same key is the same check. */
+  readonly key: string;
+  readonly name: string;
+  readonly conclusion: "success" | "failure" | "neutral";
+  /** One line. */
+  readonly title: string;
+  /** Markdown. */
+  readonly summary: string;
+  readonly annotations: readonly CheckAnnotation[];
+}
+
+export interface RequestState extends RequestMade {
+  readonly headSha: string;
+  readonly base: string;
+  /** Null while the forge works it out. */
+  readonly isMergeable: boolean | null;
+  readonly checks: readonly ForgeCheck[];
+  readonly review: "approved" | "changes-requested" | "none";
+  /** The commit of the merge. */
+  readonly mergeSha: string | null;
+}
+
+export type MergeResult = { readonly merged: true; readonly sha: string } | { readonly merged: false };
+
+/** A forge, with one credential. Every verb fails with a `ForgeError`. */
+export interface Forge {
+  readonly name: ForgeName;
+  identify(): Promise<ForgeIdentity>;
+  /** Finds a repository by its id if that is given, because it may have been renamed. */
+  findRepository(place: { readonly name: string; readonly id: string | null }): Promise<ForgeRepository | null>;
+  /** Makes the repository if it is missing. */
+  ensureRepository(wanted: {
+    readonly name: string;
+    readonly isPrivate: boolean;
+    readonly description: string;
+  }): Promise<ForgeRepository>;
+  /** The environment in which git reaches a URL of this forge; empty for other URLs. */
+  gitEnvironment(url: string): Promise<Readonly<Record<string, string>>>;
+  readBranch(repository: ForgeRepository, branch: string): Promise<BranchState | null>;
+  /**
+   * Puts a commit on a branch. Does nothing if the branch has it already. Fails with `rejected` if
+   * the branch exists and is not where we put it.
+   */
+  pushBranch(request: PushRequest): Promise<void>;
+  /** Makes the request of this key or updates it. Fails with `closed` if a person closed it. */
+  ensureRequest(content: RequestContent): Promise<RequestMade>;
+  /** Writes the comment of this key on a request, or updates it. */
+  ensureComment(comment: {
+    readonly repository: ForgeRepository;
+    readonly number: number;
+    readonly key: string;
+    readonly text: string;
+  }): Promise<{ readonly id: string; readonly url: string }>;
+  /** Reports a gate on a commit. */
+  ensureCheck(report: CheckReport): Promise<void>;
+  readRequest(repository: ForgeRepository, number: number): Promise<RequestState>;
+  /** Merges, or puts the request into the queue of its base. Fails if its head is another commit. */
+  mergeRequest(request: {
+    readonly repository: ForgeRepository;
+    readonly number: number;
+    readonly sha: string;
+    readonly queue: boolean;
+  }): Promise<MergeResult>;
+}
+
+/** The forges of this installation. */
+export interface Forges {
+  forge(name: ForgeName): Forge;
+  /** The environment for git to reach a URL: with our credential if it is one of a forge of ours. */
+  gitEnvironment(url: string): Promise<Readonly<Record<string, string>>>;
+  /** Every credential in use, so that it can be masked. */
+  secrets(): Readonly<Record<string, string>>;
+}

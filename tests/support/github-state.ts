@@ -1,0 +1,147 @@
+import { execFile } from "node:child_process";
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+export interface User {
+  readonly login: string;
+  readonly kind: "user" | "installation" | "app";
+  readonly scopes: readonly string[];
+  mayPush: boolean;
+}
+
+export interface Pull {
+  readonly number: number;
+  title: string;
+  body: string;
+  head: string;
+  base: string;
+  state: "open" | "closed";
+  merged: boolean;
+  mergeSha: string | null;
+  mergeable: boolean | null;
+  queued: boolean;
+  readonly reviews: { user: string; state: string; association: string }[];
+  readonly comments: { id: number; body: string; user: string }[];
+}
+
+export interface CheckRun {
+  readonly id: number;
+  name: string;
+  sha: string;
+  externalId: string;
+  status: string;
+  conclusion: string | null;
+  output: unknown;
+}
+
+export interface Repository {
+  readonly id: number;
+  fullName: string;
+  readonly folder: string;
+  isPrivate: boolean;
+  readonly pulls: Pull[];
+  readonly checkRuns: CheckRun[];
+  /** Every status ever written, oldest first. */
+  readonly statuses: { sha: string; context: string; state: string; description: string }[];
+  readonly protectedBranches: Set<string>;
+  readonly requiredChecks: string[];
+  requiredApprovals: number;
+  hasMergeQueue: boolean;
+}
+
+export interface GitHubState {
+  /** By token. */
+  readonly users: Map<string, User>;
+  readonly repositories: Repository[];
+  /** The organisations and users that may own repositories; others are unknown. */
+  readonly organisations: Set<string>;
+  nextId(): number;
+  userOf(authorization: string): User | null;
+  /** Finds a repository by its name, a former one included. */
+  find(fullName: string): Repository | null;
+  create(fullName: string): Promise<Repository>;
+  rename(from: string, to: string): void;
+  revoke(token: string): void;
+}
+
+/** The token of the fake's usual user, `octo`. */
+export const usualToken = "ghp_usualTokenOfOcto0123456789";
+
+/** Refuses pushes to protected branches, in GitHub's words. */
+const protection = `#!/bin/sh
+while read old new ref; do
+  for protected in $PROTECTED; do
+    if [ "$ref" = "$protected" ]; then
+      echo "error: GH006: Protected branch update failed for $ref." >&2
+      exit 1
+    fi
+  done
+done
+`;
+
+export function createGitHubState(folder: string): GitHubState {
+  const users = new Map<string, User>();
+  const scopes = ["repo", "workflow"];
+  users.set(usualToken, { login: "octo", kind: "user", scopes, mayPush: true });
+  const repositories: Repository[] = [];
+  const former = new Map<string, Repository>();
+  let last = 1000;
+  const state: GitHubState = {
+    users,
+    repositories,
+    organisations: new Set(["octo-org"]),
+    nextId: () => {
+      last += 1;
+      return last;
+    },
+    userOf(authorization) {
+      const [kind = "", value = ""] = authorization.split(" ");
+      const token = /^basic$/i.test(kind) ? Buffer.from(value, "base64").toString("utf8").split(":")[1] : value;
+      // An App signs in with a token that it made itself.
+      if (token?.startsWith("eyJ")) return { login: "wavesmith-test", kind: "app", scopes: [], mayPush: false };
+      return users.get(token ?? "") ?? null;
+    },
+    find: (fullName) =>
+      repositories.find((repository) => repository.fullName.toLowerCase() === fullName.toLowerCase()) ??
+      former.get(fullName) ??
+      null,
+    async create(fullName) {
+      const path = join(folder, `${fullName}.git`);
+      await mkdir(path, { recursive: true });
+      await run("git", ["init", "-q", "--bare", "--initial-branch=main", path]);
+      for (const setting of ["http.receivepack=true", "receive.denyDeleteCurrent=ignore"]) {
+        const [name = "", value = ""] = setting.split("=");
+        await run("git", ["-C", path, "config", name, value]);
+      }
+      await mkdir(join(path, "hooks"), { recursive: true });
+      await writeFile(join(path, "hooks", "pre-receive"), protection);
+      await chmod(join(path, "hooks", "pre-receive"), 0o755);
+      const made: Repository = {
+        id: state.nextId(),
+        fullName,
+        folder: path,
+        isPrivate: true,
+        pulls: [],
+        checkRuns: [],
+        statuses: [],
+        protectedBranches: new Set(),
+        requiredChecks: [],
+        requiredApprovals: 0,
+        hasMergeQueue: false,
+      };
+      repositories.push(made);
+      return made;
+    },
+    rename(from, to) {
+      const repository = state.find(from);
+      if (repository === null) throw new Error(`no repository ${from}`);
+      former.set(from, repository);
+      repository.fullName = to;
+    },
+    revoke: (token) => void users.delete(token),
+  };
+  return state;
+}
