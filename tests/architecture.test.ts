@@ -80,6 +80,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   "@octokit/request-error": ["src/forge/github/"],
   commander: ["src/cli/"],
   hono: ["src/server/"],
+  ws: ["src/server/server.ts"],
   "@hono/node-server": ["src/server/"],
   "@hono/zod-openapi": ["src/server/api/"],
   "openapi-fetch": ["src/client/"],

@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
 import { planQuery, taskQuery } from "../api/queries.ts";
 import type { Build, BuildGraph, TaskDetail } from "../api/types.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Money } from "../parts/money.tsx";
 import { SidePanel } from "../parts/side-panel.tsx";
-import { Empty, Shown } from "../parts/states.tsx";
+import { Empty, Loading, Shown } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
 import { ActivityView } from "./activity-view.tsx";
@@ -14,7 +14,8 @@ import { TaskChanges } from "./task-changes.tsx";
 import { TaskOrder } from "./task-order.tsx";
 import { TellBox } from "./tell-box.tsx";
 
-const tabs = ["Activity", "Changes", "Instructions", "Attempts"] as const;
+const TerminalView = lazy(() => import("./terminal.tsx").then((module) => ({ default: module.TerminalView })));
+const tabs = ["Activity", "Changes", "Instructions", "Attempts", "Terminal"] as const;
 type Tab = (typeof tabs)[number];
 
 interface TaskPanelProps {
@@ -98,6 +99,14 @@ function Task({ build, detail, graph }: TaskProps) {
       )}
       {tab === "Changes" && <TaskChanges build={build} detail={detail} />}
       {tab === "Instructions" && <Told build={build} task={detail.id} />}
+      {tab === "Terminal" &&
+        (detail.eachAttempt.some(({ commit }) => commit !== null) ? (
+          <Suspense fallback={<Loading what="the terminal" />}>
+            <TerminalView buildId={build.id} task={detail.id} />
+          </Suspense>
+        ) : (
+          <Empty title="It has committed nothing yet.">A shell opens in a checkout of what a task committed.</Empty>
+        ))}
       {tab === "Attempts" && (
         <Attempts
           build={build}

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
+import { WebSocketServer } from "ws";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { buildIdForEvent } from "../domain/events/event-ids.ts";
 import { itemAt } from "../domain/known.ts";
@@ -57,6 +58,8 @@ export interface RunningServer {
 
 /** Enough for a plan of ten thousand tasks. */
 const maxEventsBytes = 4 * 1024 * 1024;
+/** What a person types or pastes into a terminal at once. */
+const maxSocketBytes = 256 * 1024;
 /** An Inngest server sends all of a run's state with a call. */
 const maxCallBytes = 64 * 1024 * 1024;
 
@@ -198,11 +201,13 @@ function parseJson(text: string): unknown {
 function listen(routes: Hono, { host, port, warn, previewHosts }: ServerOptions): Promise<Server> {
   return new Promise((resolve, reject) => {
     const own = previewHosts === undefined ? {} : { createServer: createServerBeside(previewHosts) };
-    const server = serve({ fetch: routes.fetch, hostname: host, port, ...own }, () => {
+    const websocket = { server: new WebSocketServer({ noServer: true, maxPayload: maxSocketBytes }) };
+    const server = serve({ fetch: routes.fetch, hostname: host, port, websocket, ...own }, () => {
       server.off("error", refused);
       server.on("error", (error) => warn(`the HTTP server: ${messageOf(error)}`));
       resolve(server);
     }) as Server;
+    shareUpgrades(server, previewHosts);
     const refused = (error: Error): void => {
       reject(
         new WavesmithError("environment", `port ${port} of ${host} is not available: ${error.message}`, {
@@ -220,9 +225,18 @@ const createServerBeside = (previews: PreviewHosts) =>
   ((options: HttpOptions, listener: RequestListener): Server =>
     createServer(options, (request, response) => {
       if (!previews.answer(request, response)) listener(request, response);
-    }).on("upgrade", (request, socket, head) => {
-      if (!previews.upgrade(request, socket, head)) socket.end(noUpgrade);
     })) as typeof createServer; // always called with both
+
+/** Gives upgrades for the hosts of previews to those alone, and other WebSockets to our routes. */
+function shareUpgrades(server: Server, previews: PreviewHosts | undefined): void {
+  const own = server.listeners("upgrade");
+  server.removeAllListeners("upgrade");
+  server.on("upgrade", (request, socket, head) => {
+    if (previews?.upgrade(request, socket, head) === true) return;
+    if (request.headers.upgrade?.toLowerCase() !== "websocket") socket.end(noUpgrade);
+    else for (const listener of own) listener.call(server, request, socket, head);
+  });
+}
 
 const noUpgrade = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 

@@ -1,4 +1,4 @@
-import type { MiddlewareHandler } from "hono";
+import type { HonoRequest, MiddlewareHandler } from "hono";
 import type { Caller } from "../../domain/access.ts";
 import { problem } from "../problem.ts";
 import type { Callers } from "./callers.ts";
@@ -27,7 +27,8 @@ export const authenticate =
     const { req } = context;
     const authorization = req.header("authorization");
     const key = /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1];
-    const session = authorization === undefined ? cookie.read((name) => req.header(name)) : null;
+    const shown = (name: string) => req.header(name) ?? (name === "x-wavesmith" ? tokenOf(req) : undefined);
+    const session = authorization === undefined ? cookie.read(shown) : null;
     const site = req.header("sec-fetch-site") ?? "same-origin";
     if (authorization === undefined && site !== "same-origin" && site !== "none")
       return problem(403, "forbidden", "a page of another origin may not use this session");
@@ -39,3 +40,7 @@ export const authenticate =
     context.set("caller", await findCaller());
     return next();
   };
+
+/** A page can give a WebSocket no headers but its protocols, so one of those has the token. */
+const tokenOf = (req: HonoRequest): string | undefined =>
+  /(?:^|,)\s*wavesmith\.token\.([\w-]+)\s*(?:,|$)/.exec(req.header("sec-websocket-protocol") ?? "")?.[1];

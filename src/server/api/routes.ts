@@ -26,6 +26,7 @@ import { projectHistoryEndpoints } from "./project-history.ts";
 import { projectEndpoints } from "./projects.ts";
 import { sandboxEndpoints } from "./sandboxes.ts";
 import { sessionEndpoints } from "./session.ts";
+import { shellSocket } from "./shell.ts";
 import { steeringEndpoints } from "./steering.ts";
 import { taskEndpoints } from "./tasks.ts";
 
@@ -91,6 +92,7 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
       return response;
     });
   }
+  routes.get(`${base}/builds/:id/shell`, ...shellSocket(api));
   const document = routes.getOpenAPI31Document({
     openapi: "3.1.0",
     info: { title: "Wavesmith", version: "1", description: "Start builds, follow them and steer them." },

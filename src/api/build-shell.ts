@@ -1,0 +1,126 @@
+import { prepareJob } from "../coordinator/job/job-setting.ts";
+import type { Ports } from "../coordinator/port.ts";
+import { WavesmithError } from "../domain/errors.ts";
+import { present } from "../domain/known.ts";
+import type { GuestClient, JobSpec, StageSpec } from "../sandbox/port.ts";
+import { ensureSandbox } from "../sandbox-lifecycle/ensure-sandbox.ts";
+import type { BuildRow, Tables } from "../store/port.ts";
+
+// A person's shell in a build's sandbox: of `wavesmith shell` and of the server's terminals. It runs
+// in a temporary checkout; changes are discarded when it closes.
+
+const dayMs = 24 * 3600 * 1000;
+
+export interface BuildShell {
+  readonly guest: GuestClient;
+  readonly sha: string;
+  /** What the checkout shows, such as `task api`. */
+  readonly what: string;
+  readonly treePath: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** The job that sets the tree up; null if there is nothing to do. */
+  readonly setup: JobSpec | null;
+  /** Removes the checkout. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a checkout of what needs a look: the task's last commit, or the wave that waits or is
+ * blocked, or the attempt that failed last, or else what has passed. `name` keeps it apart from
+ * other shells. Fails with `not-found` where nothing was committed.
+ */
+export async function openBuildShell(
+  ports: Ports,
+  build: BuildRow,
+  { name, taskKey }: { readonly name: string; readonly taskKey: string | undefined },
+): Promise<BuildShell> {
+  const { id: buildId, projectId, plan } = build;
+  const { sha, what } = await treeOf(ports.store, build, taskKey);
+  const endpoint = await ensureSandbox(ports, build);
+  const { guest } = endpoint;
+  const treePath = `trees/${buildId}/shell-${name}`;
+  const close = (): Promise<void> => ports.workspace.closeTree(guest, treePath);
+  await ports.workspace.openTree({ projectId, guest, treePath, sha, reuse: false });
+  try {
+    const frame = { ports, endpoint, plan, projectId, sha, treePath, mentions: [] };
+    const { env, stages, reach } = await prepareJob(frame);
+    const setup = stages.length === 0 ? null : { ...reach, stages, labels: { shell: treePath } };
+    return { guest, sha, what, treePath, env: { ...env, TERM: "xterm-256color" }, setup, close };
+  } catch (error) {
+    await close().catch(() => undefined); // The first error says more.
+    throw error;
+  }
+}
+
+/** The size of a terminal. */
+export interface TerminalSize {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** The job of the shell itself; `terminal` null: a plain shell without one. */
+export function shellJob({ treePath, env }: BuildShell, terminal: TerminalSize | null): JobSpec {
+  const start = `stty rows "$1" cols "$2"; exec "$(command -v bash || command -v sh)"`;
+  // script(1) gives the shell a terminal of its own.
+  const argv =
+    terminal === null
+      ? ["sh"]
+      : [
+          ...["script", "--quiet", "--return", "--command"],
+          ...[`sh -c '${start}' sh ${terminal.rows} ${terminal.columns}`, "/dev/null"],
+        ];
+  const stage: StageSpec = {
+    ...{ name: "shell", argv, cwd: treePath, env, stdin: null, openStdin: true },
+    ...{ timeoutMs: dayMs, outputLimitBytes: 64 * 1024 * 1024 },
+  };
+  return { stages: [stage], writable: [treePath], labels: { shell: treePath } };
+}
+
+/** Calls `write` with what a job prints, until it ends. Each call is awaited, so a slow reader is not overrun. */
+export async function followJob(
+  guest: GuestClient,
+  key: string,
+  write: (data: Buffer) => void | Promise<void>,
+): Promise<void> {
+  for (let offset = 0; ; ) {
+    const chunk = await guest.readOutput(key, { offset, limitBytes: 256 * 1024, waitMs: 5_000 });
+    offset = chunk.nextOffset;
+    if (chunk.data.length > 0) await write(chunk.data);
+    else if (chunk.ended) return;
+  }
+}
+
+interface NamedTree {
+  readonly sha: string;
+  readonly what: string;
+}
+
+async function treeOf(store: Tables, build: BuildRow, taskKey: string | undefined): Promise<NamedTree> {
+  if (taskKey === undefined) return (await troubledTree(store, build)) ?? headOf(build);
+  const task = await store.tasks.find({ buildId: build.id, key: taskKey });
+  if (task === null) throw new WavesmithError("not-found", `build ${build.id} has no task ${taskKey}`);
+  const attempts = await store.attempts.list({ taskId: task.id }, { by: "number" });
+  const kept = attempts.findLast((attempt) => attempt.commitSha !== null);
+  if (kept === undefined) throw new WavesmithError("not-found", `task ${taskKey} has committed nothing yet`);
+  return { sha: present(kept.commitSha, "kept.commitSha"), what: `task ${taskKey}` };
+}
+
+function headOf({ id, headSha }: BuildRow): NamedTree {
+  if (headSha === null) throw new WavesmithError("not-found", `build ${id} has no tree yet`);
+  return { sha: headSha, what: "what has passed" };
+}
+
+/** The wave that a person has to look at, or the attempt for which its build failed. */
+async function troubledTree(store: Tables, { id: buildId, status }: BuildRow): Promise<NamedTree | null> {
+  const wave = await store.waves.find({ buildId }, { by: "number", descending: true });
+  if (wave === null || (status !== "failed" && status !== "waiting")) return null;
+  if (wave.headSha !== null && (wave.status === "blocked" || wave.status === "waiting")) {
+    const state = wave.status === "waiting" ? "waits" : "is blocked";
+    return { sha: wave.headSha, what: `wave ${wave.number}, which ${state}` };
+  }
+  const attempts = await store.attempts.list({ waveId: wave.id }, { by: "createdAt" });
+  const failed = attempts.findLast(({ commitSha, outcome }) => commitSha !== null && outcome !== "succeeded");
+  if (failed === undefined || status !== "failed") return null;
+  const sha = present(failed.commitSha, "failed.commitSha");
+  return { sha, what: `the last attempt of wave ${wave.number} (${failed.outcome})` };
+}
