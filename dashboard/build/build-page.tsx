@@ -5,6 +5,7 @@ import { useLiveBuild } from "../api/follow-build.ts";
 import { buildQuery, graphQuery } from "../api/queries.ts";
 import type { Build, BuildGraph } from "../api/types.ts";
 import { GatePanel } from "../gates/gate-panel.tsx";
+import { useIsNarrow } from "../parts/screen.ts";
 import { Failure, Loading, Shown } from "../parts/states.tsx";
 import { useKeys } from "../shell/keyboard.ts";
 import { TaskPanel } from "../task/task-panel.tsx";
@@ -80,6 +81,7 @@ function ViewTabs() {
 function View({ build, graph }: { readonly build: Build; readonly graph: BuildGraph }) {
   const { view = "graph", task } = route.useSearch();
   const navigate = route.useNavigate();
+  const isNarrow = useIsNarrow();
   const select = (next: string | undefined): void =>
     void navigate({
       search: ({ gate: _, task: __, ...search }) => (next === undefined ? search : { ...search, task: next }),
@@ -93,16 +95,10 @@ function View({ build, graph }: { readonly build: Build; readonly graph: BuildGr
   useKeys({ j: () => move(1), k: () => move(-1), Escape: () => select(undefined) });
   if (view === "timeline") return <Timeline build={build} graph={graph} />;
   if (view === "board") return <Board build={build} graph={graph} />;
+  if (isNarrow) return <WaveList build={build} graph={graph} />;
   return (
-    <>
-      <div className="wide-only">
-        <Suspense fallback={<Loading what="the graph" />}>
-          <WaveGraph build={build} graph={graph} />
-        </Suspense>
-      </div>
-      <div className="narrow-only">
-        <WaveList build={build} graph={graph} />
-      </div>
-    </>
+    <Suspense fallback={<Loading what="the graph" />}>
+      <WaveGraph build={build} graph={graph} />
+    </Suspense>
   );
 }

@@ -185,23 +185,33 @@ function FindingBeside({ finding }: { readonly finding: Finding }) {
   );
 }
 
-/** Whether an element has come near the window. */
+/** Files that are only scrolled past are not drawn. */
+const settleMs = 150;
+
+/** Whether an element has come near the window and stayed there. */
 function useSeen() {
   const place = useRef<HTMLElement>(null);
   const [isSeen, setSeen] = useState(false);
   useEffect(() => {
     const element = place.current;
     if (element === null) return;
+    let timer: ReturnType<typeof setTimeout> | undefined;
     const observer = new IntersectionObserver(
       ([entry]) => {
+        clearTimeout(timer);
         if (entry?.isIntersecting !== true) return;
-        setSeen(true);
-        observer.disconnect();
+        timer = setTimeout(() => {
+          setSeen(true);
+          observer.disconnect();
+        }, settleMs);
       },
-      { rootMargin: "600px" },
+      { rootMargin: "300px" },
     );
     observer.observe(element);
-    return () => observer.disconnect();
+    return () => {
+      clearTimeout(timer);
+      observer.disconnect();
+    };
   }, []);
   return [place, isSeen] as const;
 }
