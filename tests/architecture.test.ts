@@ -228,7 +228,7 @@ describe("the source", () => {
   });
 
   it("lets the dashboard see the API's client only", () => {
-    const known = /^(?:react(?:-dom)?$|@tanstack\/|@xyflow\/react$|@pierre\/diffs$|vite$|node:\w+$)/;
+    const known = /^(?:react(?:-dom)?$|@tanstack\/|@xyflow\/react$|@pierre\/diffs$|@xterm\/xterm$|vite$|node:\w+$)/;
     const strays = sourcesIn("dashboard")
       .flatMap(importsOf)
       .filter(({ to }) => !/^(?:dashboard|src\/client)\//.test(to) && !known.test(to));

@@ -201,8 +201,9 @@ function parseJson(text: string): unknown {
 function listen(routes: Hono, { host, port, warn, previewHosts }: ServerOptions): Promise<Server> {
   return new Promise((resolve, reject) => {
     const own = previewHosts === undefined ? {} : { createServer: createServerBeside(previewHosts) };
-    const sockets = new WebSocketServer({ noServer: true, maxPayload: maxSocketBytes });
-    const websocket = { server: sockets as WebSocketServer & { options: { noServer: boolean } } }; // as given above
+    const sockets: unknown = new WebSocketServer({ noServer: true, maxPayload: maxSocketBytes });
+    // Its types do not allow for exact optional properties.
+    const websocket = { server: sockets } as NonNullable<Parameters<typeof serve>[0]["websocket"]>;
     const server = serve({ fetch: routes.fetch, hostname: host, port, websocket, ...own }, () => {
       server.off("error", refused);
       server.on("error", (error) => warn(`the HTTP server: ${messageOf(error)}`));

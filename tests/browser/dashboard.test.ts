@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { request } from "node:http";
 import { createRequire } from "node:module";
 import { basename, join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -33,6 +34,14 @@ approval: wave
 tasks:
   - { id: draft, run: "echo 'A draft.' > draft.md", writes: [draft.md] }
   - { id: final, dependsOn: [draft], run: "cp draft.md final.md", writes: [final.md] }
+`;
+const mended = `name: paint
+approval: wave
+agents:
+  fixer: { runtime: command, command: "sed -i s/red/blue/ colour.txt" }
+tasks:
+  - { id: colour, run: "printf 'one\\nthe colour is red\\n' > colour.txt" }
+gates: { critic: false }
 `;
 
 describe.runIf(requires("chromium"))("the dashboard", () => {
@@ -174,6 +183,120 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     expect((await fixture.until(id, ({ status }) => status === "completed")).status).toBe("completed");
     await go("/");
     expect(await seriousFaults()).toEqual([]);
+  });
+
+  it("sends a comment on a line to the fixer, and shows what became of it", async () => {
+    const id = await startPlan(mended);
+    await fixture.until(id, ({ status }) => status === "waiting");
+    await go(`/builds/${id}/changes`);
+    await page.getByText("the colour is red").waitFor();
+    await page.getByRole("button", { name: "Comment on colour.txt" }).click();
+    await page.getByLabel("Line").fill("1-0");
+    await page.getByLabel("What should change").fill("It must be blue.");
+    expect(await page.getByRole("button", { name: "Comment", exact: true }).isDisabled()).toBe(true);
+    await page.getByLabel("Lines").fill("2");
+    expect(await seriousFaults()).toEqual([]);
+    await page.keyboard.press("Control+Enter");
+    await page.getByText("1 comment is open.").waitFor();
+    await page.getByRole("button", { name: "Send to the fixer" }).click();
+    await page.getByText("resolved by fix 1").waitFor();
+    await page.getByText("the colour is blue").waitFor();
+    // A viewed file stays viewed, and folded, after a reload.
+    await page.getByLabel("Viewed").check();
+    await page.reload();
+    await page.getByLabel("Viewed").waitFor();
+    expect(await page.getByLabel("Viewed").isChecked()).toBe(true);
+    expect(await page.getByText("the colour is blue").count()).toBe(0);
+    await api(`/builds/${id}/cancel`, { method: "POST" });
+  });
+
+  it("continues a failed build with its plan edited, which shows faults while it is typed", async () => {
+    const id = await startPlan(
+      "name: typo\ntasks:\n  - { id: first, run: echo 1 > a.txt }\n  - { id: wrong, dependsOn: [first], run: fasle }\n",
+    );
+    await page.getByRole("link", { name: "Edit the plan" }).click();
+    const editor = page.getByLabel("The plan, in YAML");
+    const before = await editor.inputValue();
+    expect(before).toContain("run: fasle");
+    await editor.fill(before.replace("run: fasle", "rum: echo 2 > b.txt"));
+    await page
+      .getByRole("button", { name: /line \d+/ })
+      .first()
+      .waitFor();
+    expect(await page.getByRole("button", { name: "Continue with this plan" }).isDisabled()).toBe(true);
+    await editor.fill(before.replace("run: fasle", "run: echo 2 > b.txt"));
+    await page.getByText("2 waves, 2 tasks").waitFor();
+    expect(await seriousFaults()).toEqual([]);
+    await page.getByRole("button", { name: "Continue with this plan" }).click();
+    await page.getByText("2 of 2 tasks completed").waitFor();
+    const first = await api(`/builds/${id}/tasks/first`);
+    expect(await first.json()).toMatchObject({ attempts: 1, status: "completed" });
+  });
+
+  it("shows a project's files and memory, and what a restore does before it is done", async () => {
+    await go(`/projects/${fixture.projectId}?tab=files`);
+    await page.getByRole("link", { name: /^a\.txt/ }).click();
+    await page.getByRole("button", { name: "Download" }).waitFor();
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Download" }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe("a.txt");
+    expect(await seriousFaults()).toEqual([]);
+
+    await page.getByRole("link", { name: "Memory" }).click();
+    await page.getByRole("button", { name: "Edit" }).click();
+    await page.getByLabel("Memory, in Markdown").fill("Doors are <b>green</b>.");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Doors are <b>green</b>.").waitFor();
+
+    await page.getByRole("link", { name: "Builds" }).last().click();
+    await page.getByRole("button", { name: "Take a snapshot" }).click();
+    await page.getByText("The snapshot is taken.").waitFor();
+    await page.getByRole("button", { name: /^Restore the snapshot of/ }).click();
+    await page.getByText("Passed waves are in git and stay.").waitFor();
+    expect(await seriousFaults()).toEqual([]);
+    await page.getByRole("button", { name: "Restore this snapshot" }).click();
+    await page.getByText("The volume is as it was at that snapshot.").waitFor();
+  });
+
+  it("opens a real terminal in a task's tree", async () => {
+    const id = await startPlan("name: tree\ntasks:\n  - { id: leaf, run: echo green > leaf.txt }\n");
+    await fixture.until(id, ({ status }) => status === "completed");
+    await go(`/builds/${id}?task=leaf`);
+    await page.getByRole("tab", { name: "Terminal" }).click();
+    const screen = page.getByRole("application", { name: "Terminal in the tree of leaf" });
+    await screen.getByText("changes are discarded").waitFor();
+    await screen.getByRole("textbox").focus();
+    await page.keyboard.type("test -t 0 && cat leaf.txt; exit 7\n");
+    await page.getByText("The shell has ended with exit code 7.").waitFor();
+    expect(await screen.innerText()).toContain("green");
+    const audit = (await (await api("/audit")).json()) as { items: object[] };
+    expect(audit.items).toContainEqual(expect.objectContaining({ action: "GET /builds/{id}/shell", target: id }));
+  });
+
+  it("opens no terminal for a page of another origin, without a key, or with one that may only look", async () => {
+    const ask = (headers: Record<string, string>): Promise<number> =>
+      new Promise((resolve, reject) => {
+        const path = "/api/v1/builds/bld_x/shell";
+        const upgrade = { connection: "Upgrade", upgrade: "websocket", "sec-websocket-version": "13" };
+        const asked = request(`${server.origin}${path}`, {
+          headers: { ...upgrade, "sec-websocket-key": "MDEyMzQ1Njc4OWFiY2RlZg==", ...headers },
+        });
+        asked.on("response", ({ statusCode = 0 }) => resolve(statusCode));
+        asked.on("error", reject);
+        asked.end();
+      });
+    const made = await fetch(`${server.origin}/api/v1/keys`, {
+      ...{ method: "POST", body: JSON.stringify({ name: "looker", scope: "read" }) },
+      headers: { authorization: `Bearer ${dashboardKey}` },
+    });
+    const { key } = (await made.json()) as { key: string };
+    const authorization = `Bearer ${dashboardKey}`;
+    expect(await ask({})).toBe(401);
+    expect(await ask({ authorization: `Bearer ${key}` })).toBe(403);
+    expect(await ask({ authorization, origin: "http://elsewhere.example" })).toBe(403);
+    expect(await ask({ authorization })).toBe(404); // There is no such build.
   });
 
   it("finds pages and builds by keyboard", async () => {

@@ -1,9 +1,9 @@
+import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { upgradeWebSocket } from "@hono/node-server";
 import { z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 import type { WSContext } from "hono/ws";
-import { nanoid } from "nanoid";
 import { type BuildShell, followJob, openBuildShell, shellJob } from "../../api/build-shell.ts";
 import { scopesWithin } from "../../domain/access.ts";
 import { messageOf } from "../../domain/errors.ts";
@@ -90,7 +90,7 @@ function createSession(api: ApiContext, context: Context): ShellSession {
     const asked = checked(query, context.req.query(), "the query");
     const app = await api.app.forTenant(caller);
     const build = await getBuild(app, context.req.param("id") ?? "");
-    const shell = await openBuildShell(app.allTenants, build, { name: nanoid(10), taskKey: asked.task });
+    const shell = await openBuildShell(app.allTenants, build, { name: randomUUID(), taskKey: asked.task });
     try {
       say(socket, { note: `a temporary checkout of ${shell.what}; changes are discarded when it closes` });
       await setUp(shell, socket, ended);

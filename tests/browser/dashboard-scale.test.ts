@@ -1,0 +1,92 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { RunningServer } from "../../src/server/server.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { builtDashboard, openBrowser, serveDashboard, signedIn } from "../support/dashboard.ts";
+import { requires } from "../support/require.ts";
+
+const patienceMs = 60_000;
+/** 20 waves of 25 tasks, each of which needs two of the wave before. */
+const manyTasks = Array.from({ length: 500 }, (_, index) => {
+  const [wave, place] = [Math.floor(index / 25), index % 25];
+  const before = [place, (place + 1) % 25].map((one) => `t${wave - 1}-${one}`);
+  return { id: `t${wave}-${place}`, run: "exit 1", ...(wave === 0 ? {} : { dependsOn: before }) };
+});
+const manyFiles = `for d in $(seq 15); do mkdir -p p$d; for f in $(seq 20); do
+  for l in $(seq 40); do echo "export const v$l = $d * $f + $l;"; done > p$d/f$f.ts; done; done`;
+
+describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
+  let fixture: BuildFixture;
+  let server: RunningServer;
+  let browser: Browser;
+  let page: Page;
+  const faults: string[] = [];
+
+  beforeAll(async () => {
+    const [folder, ...rest] = await Promise.all([builtDashboard(), createBuildFixture(), openBrowser()]);
+    [fixture, browser] = rest;
+    server = await serveDashboard(fixture, folder);
+    page = await signedIn(browser, server.origin, faults);
+    page.setDefaultTimeout(patienceMs);
+  }, 120_000);
+  afterAll(async () => {
+    await browser?.close();
+    await server?.stop();
+    await fixture?.close();
+    expect(faults).toEqual([]);
+  });
+
+  const go = (path: string) => page.goto(`${server.origin}${path}`);
+  /** Frames a second while `act` runs. */
+  async function frameRate(act: () => Promise<void>): Promise<number> {
+    await page.evaluate(
+      "globalThis.drawn = []; (function next(at) { drawn.push(at); requestAnimationFrame(next); })(performance.now())",
+    );
+    await act();
+    const drawn = (await page.evaluate("drawn")) as number[];
+    return ((drawn.length - 1) * 1_000) / (drawn.at(-1)! - drawn[0]!);
+  }
+  async function wheel(step: number): Promise<void> {
+    for (let turn = 0; turn < 40; turn += 1) await page.mouse.wheel(turn < 20 ? step : -step, 0);
+  }
+
+  it("pans a graph of 500 tasks almost as fast as an empty page is drawn", async () => {
+    const id = await fixture.request({ tasks: manyTasks, onTaskFailure: "stop" });
+    await go("/projects");
+    await page.getByRole("heading", { name: "Projects" }).waitFor();
+    const floor = await frameRate(() => wheel(50)); // A busy machine draws nothing at 60 Hz.
+    await go(`/builds/${id}`);
+    await page.locator(".react-flow .task-card").first().waitFor();
+    await page.locator(".react-flow__pane").hover();
+    const rate = await frameRate(() => wheel(50));
+    // Cards out of sight are not in the page.
+    expect(await page.locator(".task-card").count()).toBeLessThan(300);
+    expect({ rate, floor, isSmooth: rate >= Math.min(50, 0.5 * floor) }).toMatchObject({ isSmooth: true });
+    await fixture.until(id);
+  });
+
+  it("shows a diff of 300 files, and draws those that are looked at", async () => {
+    const row = await fixture.build({ tasks: [{ id: "many", run: manyFiles }] });
+    await go(`/builds/${row.id}/changes`);
+    await page.getByText("300 files").waitFor();
+    await page.getByText("export const v40 = 1 * 1 + 40;").waitFor();
+    expect(await page.locator(".file-change").count()).toBe(300);
+    expect(await page.locator("diffs-container").count()).toBeLessThan(30);
+    await page.locator("[id='p9/f9.ts']").scrollIntoViewIfNeeded();
+    await page.getByText("export const v40 = 9 * 9 + 40;").waitFor();
+  });
+
+  it("follows a log of a million lines, of which few are in the page", async () => {
+    const row = await fixture.build({ tasks: [{ id: "loud", run: "seq 1000000; echo done > a.txt" }] });
+    await go(`/builds/${row.id}?task=loud`);
+    const log = page.getByRole("log");
+    await log.getByText("1000000", { exact: true }).waitFor();
+    expect(await page.locator(".activity-row").count()).toBeLessThan(200);
+    await log.evaluate((element) => {
+      element.scrollTop = 0;
+    });
+    await log.getByText("1", { exact: true }).waitFor();
+    const heapBytes = (await page.evaluate("performance.memory.usedJSHeapSize")) as number;
+    expect(heapBytes).toBeLessThan(600 * 1024 * 1024);
+  });
+});
