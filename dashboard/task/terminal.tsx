@@ -88,11 +88,11 @@ function follow(socket: WebSocket, screen: Terminal, onEnd: (how: string) => voi
   const typing = screen.onData((text) => {
     if (socket.readyState === WebSocket.OPEN) socket.send(typed.encode(text));
   });
-  screen.write("\x1b[2mopening a shell…\x1b[0m\r\n");
+  screen.write("opening a shell…\r\n");
   socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
     if (typeof data !== "string") return screen.write(new Uint8Array(data));
     const { note, error, exit } = JSON.parse(data) as Said;
-    if (note !== undefined) screen.write(`\x1b[2m${note.replace(/[\x00-\x1f\x7f-\x9f]/g, " ")}\x1b[0m\r\n`);
+    if (note !== undefined) screen.write(`${note.replace(/[\x00-\x1f\x7f-\x9f]/g, " ")}\r\n`);
     if (error !== undefined) ending = error;
     if (exit !== undefined) ending = `The shell has ended${exit === null ? "" : ` with exit code ${exit}`}.`;
   };
