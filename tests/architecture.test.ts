@@ -18,7 +18,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/engine": ["src/domain/errors.ts", "src/domain/ids.ts"],
   "src/guest": [],
   "src/agent-host": [],
-  "src/builtin-agent": [],
+  "src/builtin-agent": ["src/domain/overflow.ts"],
   "src/sandbox": ["src/domain", "src/guest/protocol.ts", "src/guest/channel/mux.ts", "src/guest/files/remove-tree.ts"],
   "src/workspace": ["src/domain", "port.ts"],
   "src/agents": ["src/domain", "src/agent-host/protocol.ts", "port.ts"],

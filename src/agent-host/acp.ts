@@ -1,6 +1,4 @@
 // The Agent Client Protocol (v1). Only this file, updates.ts and tool-calls.ts know its types.
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import {
   type ClientConnection,
@@ -20,8 +18,10 @@ import {
 } from "@agentclientprotocol/sdk";
 import { AgentFault, type AgentTurn } from "./agent-fault.ts";
 import type { AgentProcess } from "./agent-process.ts";
+import { type EarlierSession, findEarlierSession, rememberSession } from "./earlier-session.ts";
 import type { Events } from "./events.ts";
 import type { PromptImage } from "./images.ts";
+import { bindsSessions } from "./known-agents.ts";
 import { decidePermission } from "./permission.ts";
 import type { AgentHostRequest } from "./protocol.ts";
 import type { Questions } from "./questions.ts";
@@ -40,6 +40,12 @@ export interface AcpSession {
    * the turn ended first. Null: the agent cannot do that.
    */
   readonly tell: ((text: string) => Promise<void>) | null;
+  /** Returns the earlier attempt's session that this one continues; null for a new one. */
+  earlier(): EarlierSession | null;
+  /** Whether the agent has reported anything since the last prompt. */
+  hasSpoken(): boolean;
+  /** Opens a new session in place of this one. Rejects with `AgentFault`. */
+  renew(): Promise<void>;
   /** Asks the agent to end its turn. */
   cancel(): Promise<void>;
   close(): void;
@@ -63,43 +69,74 @@ export interface AgentSessionOptions {
  * `AgentFault`.
  */
 export async function openSession(options: AgentSessionOptions): Promise<AcpSession> {
-  const { request, events } = options;
+  const { request } = options;
   const updates = createUpdates(options);
   const connection = connect(options, updates);
   const { agent } = connection;
   const untilExit = <Result>(work: Promise<Result>): Promise<Result> => orExit(work, options.agent);
+  const toFault = (error: unknown): never => {
+    throw error instanceof AgentFault ? error : agentFaultOf(error);
+  };
   try {
     const about = await untilExit(introduce(connection));
-    const setting: NewSessionRequest = { cwd: request.cwd, mcpServers: mcpServers(options) };
-    const earlier = about.agentCapabilities?.loadSession === true ? earlierSession(request.home) : null;
-    const loaded =
-      earlier === null ? null : await untilExit(load(connection, updates, { ...setting, sessionId: earlier }));
-    const session = loaded ?? (await untilExit(agent.request(methods.agent.session.new, setting)));
-    const sessionId = loaded === null ? (session as { sessionId: string }).sessionId : earlier!;
-    rememberSession(request.home, sessionId);
-    const model = await untilExit(chooseModel(connection, sessionId, session.configOptions ?? [], request.model));
-    events.report({ kind: "session", agent: nameOf(about), resumed: loaded !== null, model });
+    const parts = { options, connection, updates, about };
+    let current = await untilExit(startSession(parts, sessionToContinue(about, request)));
     return {
       async prompt(text, images) {
-        updates.takeLastMessage(); // Earlier messages do not count.
+        updates.beginTurn();
         const shown = about.agentCapabilities?.promptCapabilities?.image === true ? images : [];
         const prompt: ContentBlock[] = [
           { type: "text", text },
           ...shown.map((image) => ({ type: "image" as const, ...image })),
         ];
-        const turn = agent.request(methods.agent.session.prompt, { sessionId, prompt });
+        const turn = agent.request(methods.agent.session.prompt, { sessionId: current.id, prompt });
         return untilExit(turn).then(({ stopReason }) => turnOf(stopReason, updates.takeLastMessage()), turnOfFault);
       },
       tell: takesMessages(about)
-        ? (text) => untilExit(agent.request(tellMethod, { sessionId, text })).then(() => undefined)
+        ? (text) => untilExit(agent.request(tellMethod, { sessionId: current.id, text })).then(() => undefined)
         : null,
-      cancel: () => agent.notify(methods.agent.session.cancel, { sessionId }),
+      earlier: () => current.earlier,
+      hasSpoken: () => updates.hasSpoken(),
+      async renew() {
+        current = await untilExit(startSession(parts, null)).catch(toFault);
+      },
+      cancel: () => agent.notify(methods.agent.session.cancel, { sessionId: current.id }),
       close: () => connection.close(),
     };
   } catch (error) {
     connection.close();
-    throw error instanceof AgentFault ? error : agentFaultOf(error);
+    return toFault(error);
   }
+}
+
+interface SessionParts {
+  readonly options: AgentSessionOptions;
+  readonly connection: ClientConnection;
+  readonly updates: Updates;
+  readonly about: InitializeResponse;
+}
+
+/** Finds the session that an earlier attempt left, if this agent can continue it in this tree. */
+function sessionToContinue(about: InitializeResponse, { command, cwd, home }: AgentHostRequest): EarlierSession | null {
+  const earlier = about.agentCapabilities?.loadSession === true ? findEarlierSession(home) : null;
+  return bindsSessions(command) && earlier?.cwd !== cwd ? null : earlier;
+}
+
+/** Continues an earlier session, or opens a new one if there is none or the agent has lost it. */
+async function startSession(
+  { options, connection, updates, about }: SessionParts,
+  earlier: EarlierSession | null,
+): Promise<{ readonly id: string; readonly earlier: EarlierSession | null }> {
+  const { request, events } = options;
+  const { cwd, home } = request;
+  const setting: NewSessionRequest = { cwd, mcpServers: mcpServers(options) };
+  const loaded = earlier === null ? null : await load(connection, updates, { ...setting, sessionId: earlier.id });
+  const session = loaded ?? (await connection.agent.request(methods.agent.session.new, setting));
+  const id = loaded === null ? (session as { sessionId: string }).sessionId : earlier!.id;
+  rememberSession(home, { id, cwd });
+  const model = await chooseModel(connection, id, session.configOptions ?? [], request.model);
+  events.report({ kind: "session", agent: nameOf(about), resumed: loaded !== null, model });
+  return { id, earlier: loaded === null ? null : earlier };
 }
 
 /** An extension of the protocol, which our own agent has. */
@@ -181,14 +218,6 @@ async function load(
     updates.mute(false);
   }
 }
-
-const sessionFile = (home: string): string => join(home, "wavesmith-session");
-
-const earlierSession = (home: string): string | null =>
-  existsSync(sessionFile(home)) ? readFileSync(sessionFile(home), "utf8") : null;
-
-const rememberSession = (home: string, sessionId: string): void =>
-  writeFileSync(sessionFile(home), sessionId, { mode: 0o600 });
 
 /** Selects the requested model where the agent offers a choice; returns the name it then has. */
 async function chooseModel(

@@ -39,6 +39,12 @@ export function agentEnvironment(command: string, setting: Setting): Record<stri
   };
 }
 
+/**
+ * Whether the agent can continue a session only in the folder where it began: opencode would work
+ * in that folder, or fail because it is gone, and Gemini CLI does not find the session elsewhere.
+ */
+export const bindsSessions = (command: string): boolean => /opencode|gemini/.test(command);
+
 /** Variables that most programs use to reach models. */
 function models({ proxy, model }: Setting): Record<string, string> {
   if (proxy === null) return {};

@@ -34,6 +34,8 @@ export interface UnfinishedCall {
   /** `limit`, `broken`, `unreadable` or `error`. */
   readonly ending: string;
   readonly reason: string;
+  /** Whether the conversation was longer than the model's window. */
+  readonly overflowed: boolean;
 }
 
 /** Returns why the last call did not come to its end; null if it did, or nobody knows. */
@@ -41,8 +43,8 @@ export async function findUnfinishedCall(proxy: ProxyAccess | null): Promise<Unf
   try {
     const { unfinished } = (await askProxy(proxy, "/wavesmith/unfinished")) ?? {};
     if (typeof unfinished !== "object" || unfinished === null) return null;
-    const { ending, reason } = unfinished as Record<string, unknown>;
-    return { ending: String(ending), reason: String(reason) };
+    const { ending, reason, overflowed } = unfinished as Record<string, unknown>;
+    return { ending: String(ending), reason: String(reason), overflowed: overflowed === true };
   } catch {
     return null; // The process that keeps the attempt asks the ledger again.
   }

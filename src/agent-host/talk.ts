@@ -17,6 +17,8 @@ export interface Talk {
   prompt(text: string, images: readonly PromptImage[]): Promise<AgentTurn>;
   /** Whether messages wait for the next prompt. */
   hasNews(): boolean;
+  /** Returns the messages that went with the last prompt. */
+  lastNews(): readonly string[];
 }
 
 export function createTalk({ session, events, inbox }: { session: AcpSession; events: Events; inbox: Inbox }): Talk {
@@ -25,11 +27,14 @@ export function createTalk({ session, events, inbox }: { session: AcpSession; ev
     const { message: name, by, text } = message;
     events.report({ kind: "told", message: name, by, text: events.shorten(text, maxShownLength) });
   };
+  let lastNews: readonly string[] = [];
   return {
     hasNews: () => inbox.waiting().length > 0,
+    lastNews: () => lastNews,
     async prompt(text, images) {
       const news = inbox.waiting();
       for (const message of news) delivered(message);
+      lastNews = news.map(wordsOf);
       const offered: Promise<void>[] = [];
       const stop = inbox.onMessage((message) => {
         if (message.urgent) session.cancel().catch(() => undefined);
@@ -43,10 +48,7 @@ export function createTalk({ session, events, inbox }: { session: AcpSession; ev
           );
         }
       });
-      const turn = await session.prompt(
-        [text, ...news.map(wordsOf)].filter((part) => part !== "").join("\n\n"),
-        images,
-      );
+      const turn = await session.prompt([text, ...lastNews].filter((part) => part !== "").join("\n\n"), images);
       stop();
       await Promise.all(offered);
       return turn;

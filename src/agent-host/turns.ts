@@ -2,13 +2,16 @@
 //
 // HT1. An agent that repeats itself is told so once before it is ended.
 // HT2. An agent whose last model call failed or was cut is not finished, whatever it says.
+// HT4. A session that overflowed its model's window is never loaded again, because it would only
+// fail again.
 import type { AcpSession } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
+import { type EarlierSession, forgetSession } from "./earlier-session.ts";
 import type { AgentEnding } from "./ending.ts";
 import type { Events } from "./events.ts";
 import { readImages } from "./images.ts";
 import type { Inbox } from "./inbox.ts";
-import { findUnfinishedCall, type ProxyAccess } from "./model-proxy.ts";
+import { findUnfinishedCall, type ProxyAccess, type UnfinishedCall } from "./model-proxy.ts";
 import { type AgentHostRequest, resultReasks } from "./protocol.ts";
 import { skillsSection } from "./skills.ts";
 import { createTalk } from "./talk.ts";
@@ -26,13 +29,22 @@ interface TurnsParts {
 }
 
 /** Prompts the agent, and again while there is something to tell it; returns its last turn. */
-export async function takeTurns({ request, session, events, ending, proxy, inbox }: TurnsParts): Promise<AgentTurn> {
+export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
+  const { request, session, events, ending, proxy, inbox } = parts;
   const talk = createTalk({ session, events, inbox });
-  let text = request.prompt + skillsSection(request.cwd, request.skills);
+  let text = moved(session.earlier(), request) + firstPrompt(request);
   let images = readImages(request.cwd, request.images);
   let reasks = 0;
   for (let continues = 0; ; ) {
     const turn = await talk.prompt(text, images);
+    const call = turn.end === "cancelled" ? null : await findUnfinishedCall(proxy);
+    if (call?.overflowed === true) forgetSession(request.home);
+    if (isLost(session, turn, call) && ending.why() === null) {
+      events.report({ kind: "notice", text: `${turn.detail}: the earlier session cannot go on, a new one begins` });
+      await session.renew();
+      text = [firstPrompt(request), ...talk.lastNews()].join("\n\n");
+      continue;
+    }
     images = []; // The session has them.
     const loop = ending.takeLoop();
     if (loop !== null && turn.end === "cancelled") {
@@ -46,7 +58,7 @@ export async function takeTurns({ request, session, events, ending, proxy, inbox
     }
     const problems = turn.end === "finished" ? await resultProblems(request) : null;
     if (problems !== null && problems.length === 0) return turn;
-    const judged = await withLastCall(turn, proxy);
+    const judged = withLastCall(turn, call);
     if (judged.isCut === true && continues < maxContinues) {
       continues += 1;
       text = continuation(judged.detail);
@@ -56,8 +68,25 @@ export async function takeTurns({ request, session, events, ending, proxy, inbox
     if (judged.end !== "finished" || problems === null) return judged;
     if (reasks === resultReasks) return { end: "no-result", detail: withoutResult(problems) };
     reasks += 1;
-    text = `${complaint(problems)}\nCall the tool submit_result now, with a result of its schema; without that tool, write the JSON to ${request.result?.file}.`;
+    text = reask(problems, request);
   }
+}
+
+const firstPrompt = ({ prompt, cwd, skills }: AgentHostRequest): string => prompt + skillsSection(cwd, skills);
+
+/** Tells an agent that remembers another tree where its tree is now. */
+const moved = (earlier: EarlierSession | null, { cwd }: AgentHostRequest): string =>
+  earlier === null || earlier.cwd === null || earlier.cwd === cwd
+    ? ""
+    : `You go on in another folder: your tree is now ${cwd}. The earlier one, ${earlier.cwd}, is gone.\n\n`;
+
+/**
+ * Whether the session of an earlier attempt cannot go on: the agent fails at once although its
+ * model does not, or its conversation is longer than the model's window (HT4).
+ */
+function isLost(session: AcpSession, { end }: AgentTurn, call: UnfinishedCall | null): boolean {
+  if (session.earlier() === null || (end !== "model-error" && end !== "protocol-error")) return false;
+  return call === null ? !session.hasSpoken() : call.overflowed;
 }
 
 const nudge = (loop: string): string =>
@@ -68,10 +97,8 @@ const continuation = (reason: string): string =>
   `You were interrupted: ${reason}. Continue where you stopped, and do not begin again. Write long files in several steps.`;
 
 /** Judges the end of a turn by the agent's last model call (HT2). */
-async function withLastCall(turn: AgentTurn, proxy: ProxyAccess | null): Promise<AgentTurn> {
-  if (turn.end !== "finished") return turn;
-  const call = await findUnfinishedCall(proxy);
-  if (call === null) return turn;
+function withLastCall(turn: AgentTurn, call: UnfinishedCall | null): AgentTurn {
+  if (turn.end !== "finished" || call === null) return turn;
   const { ending, reason } = call;
   return { end: ending === "limit" ? "limit" : "model-error", detail: reason, isCut: ending !== "error" };
 }
@@ -84,6 +111,9 @@ async function resultProblems({ result }: AgentHostRequest): Promise<readonly st
 }
 
 const missing = "there is no result";
+
+const reask = (problems: readonly string[], { result }: AgentHostRequest): string =>
+  `${complaint(problems)}\nCall the tool submit_result now, with a result of its schema; without that tool, write the JSON to ${result?.file}.`;
 
 const complaint = (problems: readonly string[]): string =>
   problems[0] === missing ? "You have not submitted your result." : `Your result is not valid:\n${problems.join("\n")}`;

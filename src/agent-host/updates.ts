@@ -6,6 +6,10 @@ import { createToolCalls, type ToolCalls, type ToolCallsParts } from "./tool-cal
 export interface Updates {
   take(update: SessionUpdate): void;
   mute(muted: boolean): void;
+  /** Forgets earlier messages, because a prompt is about to be sent. */
+  beginTurn(): void;
+  /** Whether anything has arrived since then. */
+  hasSpoken(): boolean;
   readonly record: ToolCalls["record"];
   /** Returns the beginning of the last message since the previous call or the last tool call. */
   takeLastMessage(): string;
@@ -13,11 +17,17 @@ export interface Updates {
 
 const maxMessageLength = 10_000;
 
+/** Others, such as usage, may come at any time. */
+const saysSomething = new Set<SessionUpdate["sessionUpdate"]>([
+  ...(["agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"] as const),
+]);
+
 /** Turns updates into our events, in the order they arrive. */
 export function createUpdates({ events, onLoop }: ToolCallsParts): Updates {
   const calls = createToolCalls({ events, onLoop });
   let muted = false;
   let lastText = "";
+  let spoken = false;
   const take = (update: SessionUpdate): void => {
     switch (update.sessionUpdate) {
       case "agent_message_chunk":
@@ -50,6 +60,11 @@ export function createUpdates({ events, onLoop }: ToolCallsParts): Updates {
   };
   return {
     record: calls.record,
+    beginTurn() {
+      lastText = "";
+      spoken = false;
+    },
+    hasSpoken: () => spoken,
     takeLastMessage() {
       const text = lastText;
       lastText = "";
@@ -59,7 +74,9 @@ export function createUpdates({ events, onLoop }: ToolCallsParts): Updates {
       muted = value;
     },
     take(update) {
-      if (!muted) take(update);
+      if (muted) return;
+      spoken ||= saysSomething.has(update.sessionUpdate);
+      take(update);
     },
   };
 }

@@ -4,11 +4,12 @@
 // BT2. An answer that is cut, unreadable or without an end is never taken for the end of the work.
 // BT3. The model reads what a person says before its next step, and before its turn ends.
 import { APICallError, type ModelMessage, stepCountIs, streamText, type TextStreamPart, type Tool } from "ai";
+import { saysOverflow } from "../domain/overflow.ts";
 import type { ChosenModel } from "./models.ts";
 import { withCacheMarks } from "./models.ts";
 import { systemPrompt } from "./prompt.ts";
 import type { Told } from "./told.ts";
-import { isFull, pruned, saysOverflow, summaryRequest, transcriptOf } from "./window.ts";
+import { isFull, pruned, summaryRequest, transcriptOf } from "./window.ts";
 
 export type TurnEnd = "end_turn" | "max_tokens" | "refusal" | "max_turn_requests" | "cancelled";
 

@@ -59,12 +59,6 @@ export function withoutImages(message: ModelMessage): ModelMessage {
   return { ...message, content };
 }
 
-/** Recognizes a provider's answer that the conversation is longer than its window. */
-export const saysOverflow = (text: string): boolean =>
-  /prompt is too long|context[_ ]length|context window|maximum context|too many (input )?tokens|input token count|exceeds? the (maximum|available|limit)|request_too_large/i.test(
-    text,
-  );
-
 /** How much of the conversation a summary is made of, as a share of the window. */
 const summaryShare = 0.5;
 

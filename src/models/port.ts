@@ -42,6 +42,8 @@ export interface Unfinished {
   readonly ending: Exclude<CallEnding, "whole" | "left"> | "open";
   /** In words. */
   readonly reason: string;
+  /** Whether the conversation was longer than the model's window. */
+  readonly overflowed: boolean;
 }
 
 export interface Settlement {

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -167,6 +167,44 @@ describe("the agent host", () => {
     await host("say one");
     rmSync(join(folder(), "home/scripted-sessions.json"));
     expect(await host("say attempt {prompts}")).toMatchObject({ code: 0, said: "attempt 1" });
+  });
+
+  it("opens a new session when the earlier one fails at once, and gives it the whole prompt", async () => {
+    await host("once");
+    const again = await host("once\nsay attempt {prompts}");
+    expect(again).toMatchObject({ code: 0, said: "attempt 1" });
+    const sessions = again.events.filter((event) => event.kind === "session");
+    expect(sessions.map(({ resumed }) => resumed)).toEqual([true, false]);
+  });
+
+  it("fails when a new session fails at once, too", async () => {
+    const { events } = await host("fail -32603 no luck");
+    expect(events.filter((event) => event.kind === "session")).toHaveLength(1);
+    expect(events.at(-1)).toMatchObject({ kind: "end", end: "model-error" });
+  });
+
+  it("never continues a session that overflowed its model's window", async () => {
+    let call: object | null = { ending: "error", reason: "too long", overflowed: true };
+    const proxy = createServer((_, response) => {
+      response.end(JSON.stringify({ unfinished: call }));
+      call = null;
+    });
+    proxy.listen(0, "127.0.0.1");
+    await once(proxy, "listening");
+    const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    const env = { WAVESMITH_MODEL_URL: url, WAVESMITH_MODEL_TOKEN: "wst_test" };
+    expect(endOf(await host("fail -32603 prompt is too long", {}, env))).toMatchObject({ end: "model-error" });
+    expect(await host("say attempt {prompts}", {}, env)).toMatchObject({ code: 0, said: "attempt 1" });
+    proxy.close();
+  });
+
+  it("tells an agent that continues its session in another tree where it is", async () => {
+    await host("say one");
+    mkdirSync(join(folder(), "second"));
+    await host("keep", { cwd: join(folder(), "second") });
+    expect(readFileSync(join(folder(), "second/prompt.txt"), "utf8")).toMatch(
+      `You go on in another folder: your tree is now ${folder()}/second. The earlier one, ${folder()}/tree, is gone.`,
+    );
   });
 
   it("gives the agent a home of its own, the proxy's address and token, and nothing of npm's", async () => {

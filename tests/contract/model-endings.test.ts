@@ -84,6 +84,19 @@ describe("the last call of an agent", () => {
     expect(await unfinished()).toMatchObject({ ending, reason: expect.stringMatching(/./) });
   });
 
+  it.each([
+    [{ status: 400, message: "prompt is too long: 210000 tokens > 200000 maximum" }, true],
+    [{ status: 400, message: "context_length_exceeded" }, true],
+    [{ status: 400, message: "no such thing" }, false],
+    [{ status: 500, message: "prompt is too long" }, false],
+  ] as const)("answered with %o says whether the conversation was too long", async (answer, overflowed) => {
+    await open();
+    answers = () => answer;
+    await ask(messages);
+    const reason = overflowed ? "the conversation is longer than the model's window" : expect.stringMatching(/failed/);
+    expect(await unfinished()).toEqual({ ending: "error", overflowed, reason });
+  });
+
   it("is one that offers tools, as long as there is one", async () => {
     await open();
     answers = () => ({ status: 400 });

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { endOf, hostFixture } from "../support/agent-host.ts";
@@ -95,6 +95,18 @@ describe.runIf(requires("agents")).each(realAgents)("%s", { timeout: 240_000 }, 
     // Codex asks for a title beside its turn, at any time.
     const bodies = providers.requests.slice(earlier).map(({ body }) => JSON.stringify(body));
     expect(bodies.filter((body) => body.includes("remember-this"))).not.toEqual([]);
+  });
+
+  // opencode would go on in the folder where its session began, and the others follow ours.
+  it.runIf(name === "opencode")("works in the next attempt's tree, though the earlier one is gone", async () => {
+    model = scriptedModel([callsOf(name).run("echo one > made.txt")]);
+    expect(endOf(await host().ended)).toMatchObject({ end: "finished" });
+    rmSync(join(folder(), "tree"), { recursive: true });
+    const cwd = join(folder(), "second");
+    mkdirSync(cwd);
+    model = scriptedModel([callsOf(name).run("echo two > made.txt")]);
+    expect(endOf(await host({ cwd }).ended)).toMatchObject({ end: "finished" });
+    expect(readFileSync(join(cwd, "made.txt"), "utf8")).toBe("two\n");
   });
 
   it("hands in a result by the tool that it is given", async () => {

@@ -86,8 +86,8 @@ async function cutAnswer(world: World): Promise<string> {
 
 async function cancelled(world: World): Promise<string> {
   const marker = `marker-${process.pid}-${world.providers.requests.length}`;
-  // Claude Code refuses a long `sleep`.
-  world.model = stepsOf([wordsOf(world.agent).run(`sh -c 'tail -f /dev/null; true' ${marker}`)]);
+  // Claude Code refuses a long `sleep`, and Gemini CLI takes `sh -c` away.
+  world.model = stepsOf([wordsOf(world.agent).run(`tail -f /dev/null ${marker}`)]);
   const command = world.command.start("build", world.plan([{ id: "cancel" }]), "--json");
   await expect.poll(() => isRunning(marker), { timeout: 120_000 }).toBe(true);
   command.child.kill("SIGINT");
@@ -187,8 +187,8 @@ async function smallBudget(world: World): Promise<string> {
 async function recorded(world: World): Promise<string> {
   const folder = join(world.command.folder, "cassette");
   const { run } = wordsOf(world.agent);
-  // As long as it likes, which shuffles the order of the calls.
-  const wait = "sleep 0.$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')";
+  // As long as it likes, which shuffles the order of the calls. Gemini CLI refuses `$(…)`.
+  const wait = "od -An -N1 -tu1 /dev/urandom | xargs -I{} sleep 0.{}";
   const answer = (request: FakeRequest): FakeAnswer => {
     const name = JSON.stringify(request.body).includes("model says: left") ? "left" : "right";
     const step = (count: number) => run(`${wait}; echo ${name} ${count} >> ${name}.txt`);
@@ -239,12 +239,12 @@ function proveUnder(driver: ProvenDriver): void {
     if (isWhole) writeProof(driver, names, cells.splice(0));
   });
 
-  describe.each(chosen)("%s", { timeout: 600_000 }, (agent, own) => {
+  describe.each(chosen)("%s", { timeout: isWhole ? 1_800_000 : 600_000 }, (agent, own) => {
     let world: World;
     beforeAll(async () => {
       world = Object.assign(await openAgentPlace(agent, driver), { agent });
     });
-    afterAll(() => world.close());
+    afterAll(() => world.close(), 300_000);
 
     it.each(own)("%s", async (scenario) => {
       const result = await scenarios[scenario]!(world).catch(async (error: unknown) => {

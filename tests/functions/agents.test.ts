@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { compatibleModels } from "../../src/cli/parts/agents.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import { requires } from "../support/require.ts";
@@ -159,6 +160,59 @@ describe("the built-in agent with Gemini", () => {
     expect(attempt).toMatchObject({ outcome: "failed", reason: expect.stringContaining(words) });
     expect(attempt?.reason).toContain("as Google says");
     expect((await world.fixture.app.store.buildSpending.get({ buildId: id })).spentTokens).toBe(0);
+  });
+});
+
+describe("servers of compatible models", () => {
+  it("are called by their names, at their URLs as written, with their own keys and limits", async () => {
+    const { url } = world.providers;
+    await world.open({
+      env: {
+        WAVESMITH_COMPATIBLE_SERVERS: `lab=${url}/gpu/api/,mac=${url}`,
+        WAVESMITH_COMPATIBLE_KEYS: "lab=lab-key,mac=mac-key",
+        WAVESMITH_COMPATIBLE_LIMITS: "mac=16384/2048",
+      },
+    });
+    const listed = { data: [{ id: "qwen", max_model_len: 8_192 }, { id: "gone" }] };
+    world.answers = ({ path, body }) => {
+      if (path.endsWith("/models")) return { raw: JSON.stringify(listed) };
+      const isDone = body.messages.some(({ role }: { role: string }) => role === "tool");
+      const input = { path: `${body.model}.txt`, content: "by a server" };
+      return isDone ? { text: "done" } : { tools: [{ name: "write_file", input }] };
+    };
+    const agents = {
+      backend: { runtime: "builtin", model: "compatible-lab:qwen" },
+      frontend: { runtime: "builtin", model: "compatible-mac:llama" },
+    };
+    const tasks = [task("api", "write"), task("page", "write", { agent: "frontend" })];
+    expect(await build({ agents, tasks })).toMatchObject({ status: "completed" });
+    expect(await world.fixture.git("show", "main:qwen.txt")).toBe("by a server");
+    const calls = world.providers.requests.filter(({ body }) => body !== null);
+    const seen = calls.map(({ path, headers, body }) => [path, headers.authorization, body.model, body.max_tokens]);
+    expect(seen.filter(([path]) => path === "/gpu/api/chat/completions")).toEqual(
+      Array(2).fill(["/gpu/api/chat/completions", "Bearer lab-key", "qwen", undefined]),
+    );
+    expect(seen.filter(([path]) => path === "/v1/chat/completions")).toEqual(
+      Array(2).fill(["/v1/chat/completions", "Bearer mac-key", "llama", 2_048]),
+    );
+    expect(await compatibleModels(world.fixture.app.config)).toEqual([
+      {
+        name: "compatible-lab",
+        problem: null,
+        models: [
+          { name: "qwen", contextTokens: 8_192, outputTokens: null },
+          { name: "gone", contextTokens: null, outputTokens: null },
+        ],
+      },
+      {
+        name: "compatible-mac",
+        problem: null,
+        models: [
+          { name: "qwen", contextTokens: 16_384, outputTokens: 2_048 },
+          { name: "gone", contextTokens: 16_384, outputTokens: 2_048 },
+        ],
+      },
+    ]);
   });
 });
 

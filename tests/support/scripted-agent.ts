@@ -2,7 +2,8 @@
 // with `scriptedAgent`.
 //
 //   say TEXT · think TEXT · write PATH TEXT (asks first) · run CMD · plan A|B
-//   usage USED SIZE USD · noise TEXT · crash
+//   usage USED SIZE USD · noise TEXT · crash · keep (writes its prompt to prompt.txt)
+//   once (fails at every prompt but the first of its session)
 //   over TITLE (a tool call that it reports only when it is over)
 //   hang · deaf (hangs, and ignores cancel) · fail CODE TEXT · refuse · limit
 //   loop N · varied N (different calls) · polls N (the same call, different results) · flood N
@@ -48,6 +49,7 @@ const options: PermissionOption[] = [
 interface Turn {
   readonly sessionId: string;
   readonly state: State;
+  readonly prompt: string;
   readonly client: AgentContext;
   readonly cancelled: Promise<"cancelled">;
   tell(update: SessionUpdate): Promise<void>;
@@ -104,6 +106,12 @@ async function act(line: string, turn: Turn): Promise<StopReason | null> {
       return await turn.cancelled;
     case "deaf":
       return await new Promise(() => setInterval(() => undefined, 1_000));
+    case "keep":
+      writeFileSync(resolve(state.cwd, "prompt.txt"), turn.prompt);
+      return null;
+    case "once":
+      if (state.prompts > 1) throw new RequestError(-32603, "the folder is gone");
+      return null;
     case "fail":
       throw new RequestError(Number(rest[0]), rest.slice(1).join(" "));
     case "refuse":
@@ -258,6 +266,7 @@ agent({ name: "scripted" })
       const stop = await act(line.replaceAll("{prompts}", String(state.prompts)), {
         sessionId,
         state,
+        prompt: text,
         client,
         cancelled,
         tell,

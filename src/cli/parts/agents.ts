@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { type ProjectId, randomIds } from "../../domain/ids.ts";
 import { type ListedModel, listModels } from "../../models/limits.ts";
+import type { ModelProvider } from "../../models/port.ts";
 import { createDriver, traitsOf } from "../../sandbox/drivers/registry.ts";
 import type { SandboxDriver, SandboxEndpoint } from "../../sandbox/port.ts";
 import type { Installation, InstallProgress } from "../../sandbox/tools/install.ts";
@@ -173,20 +174,26 @@ async function installationOf(config: Config): Promise<string> {
   }
 }
 
-/** The setting that each provider of models signs in with; providers without one are absent. */
-/** Asks the servers of compatible models which ones they have. */
+/** Asks the servers of compatible models which ones they have; limits that a person set count. */
 export async function compatibleModels({ models }: Config): Promise<CompatibleServer[]> {
   const servers = models.providers.filter(({ name }) => name.startsWith("compatible"));
   return Promise.all(
     servers.map(async (provider): Promise<CompatibleServer> => {
       try {
-        return { name: provider.name, models: await listModels(provider), problem: null };
+        const listed = await listModels(provider);
+        return { name: provider.name, models: listed.map((model) => withSetLimits(model, provider)), problem: null };
       } catch (error) {
         return { name: provider.name, models: [], problem: messageOf(error) };
       }
     }),
   );
 }
+
+const withSetLimits = (model: ListedModel, { limits }: Pick<ModelProvider, "limits">): ListedModel => ({
+  name: model.name,
+  contextTokens: limits?.contextTokens ?? model.contextTokens,
+  outputTokens: limits?.outputTokens ?? model.outputTokens,
+});
 
 /** A server of compatible models, and the models it lists. */
 export interface CompatibleServer {
@@ -196,6 +203,7 @@ export interface CompatibleServer {
   readonly problem: string | null;
 }
 
+/** The setting that each provider of models signs in with; providers without one are absent. */
 export function signIns({ models, environment }: Config): Map<string, string> {
   const settings: Readonly<Record<string, readonly string[]>> = {
     anthropic: ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],

@@ -6,6 +6,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../../domain/errors.ts";
 import type { ModelUsage } from "../../domain/models.ts";
+import { saysOverflow } from "../../domain/overflow.ts";
 import type { CassetteAnswer, ModelProvider, Settlement } from "../port.ts";
 import { likelyTokens } from "./measure.ts";
 import { headerOf, type ProviderCall } from "./provider-call.ts";
@@ -29,24 +30,30 @@ export async function relay(
   );
   const reader = createUsageReader(headers["content-type"] ?? "");
   const keptChunks: Buffer[] = [];
+  const isError = status >= 400;
+  const keepsBody = keep !== null || isError;
   const pass = createWriter(call, /event-stream/.test(headers["content-type"] ?? ""));
   call.response.writeHead(status, headers);
   let fault: string | null = null;
   try {
-    for await (const chunk of status >= 400
-      ? maskCredentials(reply, call.provider)
-      : (reply as AsyncIterable<Buffer>)) {
+    for await (const chunk of isError ? maskCredentials(reply, call.provider) : (reply as AsyncIterable<Buffer>)) {
       reader.take(chunk);
-      if (keep !== null) keptChunks.push(chunk);
+      if (keepsBody) keptChunks.push(chunk);
       await pass(chunk);
     }
   } catch (error) {
     fault = messageOf(error);
   }
-  if (fault === null && keep !== null)
-    await keep({ status, headers, body: Buffer.concat(keptChunks).toString("utf8") });
-  return settlementOf(call, reader, { status, fault });
+  const body = Buffer.concat(keptChunks).toString("utf8");
+  if (fault === null && keep !== null) await keep({ status, headers, body });
+  return settlementOf(call, reader, { status, fault: fault ?? (isError ? errorOf(status, body) : null) });
 }
+
+/** The settlement's error for a conversation that is longer than the model's window. */
+export const overflowError = "the conversation is longer than the model's window";
+
+const errorOf = (status: number, body: string): string =>
+  (status === 400 || status === 413) && saysOverflow(body) ? overflowError : `it answered ${status}`;
 
 function settlementOf(
   { api, gone, likelyInputTokens }: ProviderCall,
@@ -54,10 +61,8 @@ function settlementOf(
   { status, fault }: { status: number; fault: string | null },
 ): Settlement {
   const usage = reader.usage();
-  if (status >= 400) {
-    const error = fault ?? `it answered ${status}`;
-    return { status: "failed", usage, isEstimated: false, httpStatus: status, error, ending: "error" };
-  }
+  if (status >= 400)
+    return { status: "failed", usage, isEstimated: false, httpStatus: status, error: fault, ending: "error" };
   // The answers of free calls have other forms.
   const read = api.outputLimit === null ? "whole" : reader.ending();
   const ending = gone.aborted && read !== "whole" && read !== "limit" ? "left" : read;
@@ -112,7 +117,8 @@ export function replay(call: ProviderCall, { status, headers, body }: CassetteAn
   call.response.writeHead(status, headers);
   const isStream = /event-stream/.test(headers["content-type"] ?? "");
   call.response.write(call.hidesUsage && isStream ? createUsageFilter()(chunk) : chunk);
-  return { ...settlementOf(call, reader, { status, fault: null }), status: status >= 400 ? "failed" : "done" };
+  const fault = status >= 400 ? errorOf(status, body) : null;
+  return { ...settlementOf(call, reader, { status, fault }), status: fault === null ? "done" : "failed" };
 }
 
 /** Resolves when more can be written or the reader is gone. */
