@@ -1,6 +1,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { planJsonSchema } from "../src/plan/json-schema.ts";
+import { standingJsonSchema } from "../src/plan/standing/standing-file.ts";
 
 const folder = new URL("../schema/", import.meta.url);
 mkdirSync(folder, { recursive: true });
-writeFileSync(new URL("plan.schema.json", folder), `${JSON.stringify(planJsonSchema(), null, 2)}\n`);
+const schemas = { "plan.schema.json": planJsonSchema(), "wavesmith.schema.json": standingJsonSchema() };
+for (const [name, schema] of Object.entries(schemas))
+  writeFileSync(new URL(name, folder), `${JSON.stringify(schema, null, 2)}\n`);

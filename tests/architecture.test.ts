@@ -85,7 +85,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   "@hono/zod-openapi": ["src/server/api/"],
   "openapi-fetch": ["src/client/"],
   "eventsource-parser": ["src/client/"],
-  croner: ["src/engine/"],
+  croner: ["src/engine/", "src/plan/standing/"],
   yaml: ["src/plan/", "src/gates/static/", "src/cli/"],
   graphlib: ["src/domain/"],
   nanoid: ["src/domain/"],

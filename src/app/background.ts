@@ -2,9 +2,10 @@ import type { Config } from "../config.ts";
 import type { Ports } from "../coordinator/port.ts";
 import type { Database } from "../store/connection/connection.ts";
 import { createGarbageCollection, type GarbageCollection } from "./retention/schedule.ts";
+import { createScheduling } from "./scheduling.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** What a process that drives builds does besides: exporting traces, removing old data. */
+/** What a process that drives builds does besides: traces, removing old data, schedules. */
 export interface BackgroundWork {
   readonly garbage: GarbageCollection;
   start(projectIds: "all" | ReadonlySet<string>): Promise<void>;
@@ -20,17 +21,25 @@ interface BackgroundParts {
 
 /** Creates the background work; its code is loaded when it is needed. */
 export function createBackgroundWork({ config, database, ports, warn }: BackgroundParts): BackgroundWork {
+  const scheduling = createScheduling(ports, config.sandboxDriver, warn);
   const garbage = createGarbageCollection({ config, pool: database.pool, ports });
   let tracing: Tracing | null = null;
   return {
     garbage,
     async start(projectIds) {
-      if (projectIds === "all") garbage.schedule();
+      if (projectIds === "all") {
+        garbage.schedule();
+        scheduling.start();
+      }
       if (config.traces === null) return;
       const { startTracing } = await import("./tracing.ts");
       const { store, clock } = ports;
       tracing = startTracing({ settings: config.traces, database, store, warn, now: clock.now });
     },
-    stop: () => garbage.stop().finally(() => tracing?.stop()),
+    stop: () =>
+      scheduling
+        .stop()
+        .finally(() => garbage.stop())
+        .finally(() => tracing?.stop()),
   };
 }

@@ -7,6 +7,7 @@ import { exit } from "./output/exit-codes.ts";
 import type { Output } from "./output/output.ts";
 import { driverChoices } from "./parts.ts";
 import { addSandboxCommands } from "./sandbox-commands.ts";
+import { addScheduleCommands } from "./schedule-commands.ts";
 import { addTalkCommands } from "./talk-commands.ts";
 
 export interface ProgramOptions {
@@ -353,6 +354,7 @@ function addAgentCommands(program: Command, command: AddCommand): void {
   command(notifications, "replay [id]", "try one again, or all that were not sent", async (context, [id]) =>
     (await import("./commands/notifications.ts")).replayNotifications(context, id),
   );
+  addScheduleCommands(program, command);
   const prices = command(program, "prices", "show which model prices are in use", async (context) => {
     const { prices } = await import("./commands/prices.ts");
     return prices(context);

@@ -24,6 +24,7 @@ export interface components {
     Problem: { "status": number; "code": string; "detail": string; "remedy"?: string; [key: string]: unknown; };
     Project: { "id": string; "name": string; "createdAt": string; [key: string]: unknown; };
     Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; [key: string]: unknown; };
+    Schedule: { "id": string; "project": string; "name": string; "cron": string; "timezone": string; "status": "active" | "paused"; "nextAt": (string | null); "failures": number; "lastBuildId": (string | null); "note": (string | null); [key: string]: unknown; };
     Session: { "tenant": string; "scopes": "read" | "build" | "admin"[]; "name": string; [key: string]: unknown; };
     Snapshot: { "id": string; "projectId": string; "state": string; "sizeBytes": (number | null); [key: string]: unknown; };
     SpendingPart: { "day": string; "role": string; "model": string; "calls": number; "tokens": number; "usd": (number | null); "knownUsd": number; "unpricedCalls": number; [key: string]: unknown; };
@@ -263,6 +264,13 @@ export interface paths {
     /** Stop a project's sandbox and keep its volume */
     post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Sandbox"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
+  "/api/v1/projects/{id}/schedules": {
+    /**
+     * Make the schedules that people added to a project those of a wavesmith.yaml with its plan
+     * inside
+     */
+    put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Schedule"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
   "/api/v1/projects/{id}/snapshots": {
     /** List the latest 100 snapshots of a project's volume, newest first */
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["KeptSnapshot"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
@@ -285,6 +293,22 @@ export interface paths {
   "/api/v1/sandboxes/{id}": {
     /** Remove a sandbox, and its volume with ?volume=true */
     delete: { parameters: { path: { "id": string; }; query?: { "volume"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/schedules": {
+    /** List what starts builds by the clock, the next one first */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Schedule"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/schedules/{id}": {
+    /** Remove a schedule that a person added */
+    delete: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/schedules/{id}/pause": {
+    /** Pause a schedule */
+    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Schedule"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/schedules/{id}/resume": {
+    /** Run a paused schedule again, from its next time on */
+    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Schedule"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/session": {
     /** Sign the browser out */

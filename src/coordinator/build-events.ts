@@ -17,6 +17,7 @@ import type {
   MessageRow,
   OutboxRow,
   QuestionRow,
+  ScheduleRow,
   StoreTransaction,
   TaskRow,
   WaveRow,
@@ -91,6 +92,8 @@ const resultsOf = (build: BuildRow, emit: Emit) => ({
       kind: attempt.kind,
       jobKey: key,
     }),
+  schedulePaused: ({ id, name }: ScheduleRow, reason: string) =>
+    emit("project/schedule.paused", `${id}/${build.id}`, 0, { scheduleId: id, name, reason }),
   questionAsked: ({ id, role, text, deadlineAt }: QuestionRow, taskKey: string | null) =>
     emit("agent/question.asked", `${build.id}/${id}`, 0, {
       ...{ questionId: id, taskKey, role, text },

@@ -72,6 +72,7 @@ const transactions = [
   "sandbox-stop",
   "settle-attempt",
   "settle-model-call",
+  "settle-schedule",
   "settle-unstarted",
   "start-wave",
   "store-build",

@@ -18,6 +18,7 @@ const prefixes = {
   "model-call": "call",
   notification: "ntf",
   "pull-request": "pr",
+  schedule: "sch",
   process: "proc",
   installation: "inst",
   "data-directory": "dir",
@@ -36,6 +37,7 @@ export type AttemptId = Id<"attempt">;
 export type GateRunId = Id<"gate-run">;
 export type NotificationId = Id<"notification">;
 export type PullRequestId = Id<"pull-request">;
+export type ScheduleId = Id<"schedule">;
 export type SandboxId = Id<"sandbox">;
 /** Replaces an id with a plain string; leaves every other type unchanged. */
 export type Unbranded<Value> = Value extends Id<IdKind> ? string : Value;

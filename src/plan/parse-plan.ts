@@ -50,9 +50,16 @@ export function parsePlan(text: string, options: ParseOptions & { readonly forma
  * lines.
  */
 export function parsePlanValue(value: unknown, options: ParseOptions): ParsedPlan {
-  const sink = createFaultSink(() => null);
-  return parseRead({ value, faults: [], warnings: [], sourceAt: () => null }, sink, options);
+  return parsePlanPart(
+    value,
+    createFaultSink(() => null),
+    options,
+  );
 }
+
+/** `parsePlan` for a plan inside another file; the sink knows the lines of its values. */
+export const parsePlanPart = (value: unknown, sink: FaultSink, options: ParseOptions): ParsedPlan =>
+  parseRead({ value, faults: [], warnings: [], sourceAt: () => null }, sink, options);
 
 const nothing = { plan: null, outline: null, graph: null } as const;
 

@@ -264,3 +264,5 @@ function isNoticeAddress(address: string): boolean {
 /** A plan file with correct types and spellings. */
 export type PlanFile = z.output<typeof planFileSchema>;
 export type TaskOfFile = PlanFile["tasks"][number];
+
+export { line as shortText, object as strictMapping, say };

@@ -28,6 +28,7 @@ export type QuestionRow = typeof schema.questions.$inferSelect;
 export type LogChunkRow = typeof schema.logChunks.$inferSelect;
 export type PreviewRow = typeof schema.previews.$inferSelect;
 type RestorePointRow = typeof schema.restorePoints.$inferSelect;
+export type ScheduleRow = typeof schema.schedules.$inferSelect;
 export type NotificationRow = typeof schema.notifications.$inferSelect;
 export type PullRequestRow = typeof schema.pullRequests.$inferSelect;
 type ForgeCallRow = typeof schema.forgeCalls.$inferSelect;
@@ -122,6 +123,7 @@ export interface Tables {
   readonly previews: Rows<PreviewRow, typeof schema.previews.$inferInsert>;
   readonly restorePoints: Rows<RestorePointRow, typeof schema.restorePoints.$inferInsert>;
   readonly rollbacks: Rows<RollbackRow, typeof schema.rollbacks.$inferInsert>;
+  readonly schedules: Rows<ScheduleRow, typeof schema.schedules.$inferInsert>;
   readonly notifications: Rows<NotificationRow, typeof schema.notifications.$inferInsert>;
   readonly pullRequests: Rows<PullRequestRow, typeof schema.pullRequests.$inferInsert>;
   readonly forgeCalls: Rows<ForgeCallRow, typeof schema.forgeCalls.$inferInsert>;

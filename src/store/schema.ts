@@ -34,6 +34,7 @@ import type {
   ProjectId,
   PullRequestId,
   SandboxId,
+  ScheduleId,
   TaskId,
   TenantId,
   WaveId,
@@ -45,6 +46,7 @@ import type { BeforeRollback } from "../domain/rollback.ts";
 import type { NetworkMode, NetworkPolicy } from "../domain/sandbox/network.ts";
 import type { SandboxLimits, SandboxState, SandboxWall, SnapshotState } from "../domain/sandbox/sandbox.ts";
 import { sandboxStates, snapshotStates } from "../domain/sandbox/sandbox.ts";
+import type { StandingRequest } from "../domain/schedule.ts";
 import type {
   AttemptOutcome,
   AttemptStatus,
@@ -878,6 +880,45 @@ export const rollbacks = pgTable(
 const notificationStatuses = ["waiting", "sent", "dead"] as const;
 
 /** One event of a build on its way to one address of its plan's `notify`. */
+const scheduleStatuses = ["active", "paused"] as const;
+const scheduleOrigins = ["main", "file"] as const;
+
+export const schedules = pgTable(
+  "schedules",
+  {
+    /** Made of the project, the origin and the name, so that reading a file again changes it. */
+    id: text("id").$type<ScheduleId>().primaryKey(),
+    tenantId: ownTenant(),
+    projectId: text("project_id")
+      .$type<ProjectId>()
+      .notNull()
+      .references(() => projects.id),
+    name: text("name").notNull(),
+    /** `main`: from `wavesmith.yaml` on the project's main; `file`: a person added it. */
+    origin: text("origin").$type<(typeof scheduleOrigins)[number]>().notNull(),
+    cron: text("cron").notNull(),
+    timezone: text("timezone").notNull(),
+    request: jsonb("request").$type<StandingRequest>().notNull(),
+    status: text("status").$type<(typeof scheduleStatuses)[number]>().notNull().default("active"),
+    nextAt: moment("next_at").notNull(),
+    /** How many of its last builds failed in a row. */
+    failures: integer("failures").notNull().default(0),
+    lastBuildId: text("last_build_id").$type<BuildId>(),
+    lastRunAt: moment("last_run_at"),
+    /** Whether the end of its last build is counted. */
+    isSettled: boolean("is_settled").notNull().default(true),
+    /** What was unusual about the last run, or why it is paused. */
+    note: text("note"),
+    createdAt: created(),
+  },
+  (table) => [
+    ofOneTenant,
+    index("schedules_by_time").on(table.status, table.nextAt),
+    check("schedule_status", oneOf("status", scheduleStatuses)),
+    check("schedule_origin", oneOf("origin", scheduleOrigins)),
+  ],
+);
+
 export const notifications = pgTable(
   "notifications",
   {

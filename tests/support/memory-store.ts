@@ -49,7 +49,7 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
 };
 /** Lists of words, which TypeScript checks here. */
 const enumerations =
-  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer|api_key_scope|session_kind|audit_via|comment_state|notification_status)$/;
+  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer|api_key_scope|session_kind|audit_via|comment_state|notification_status|schedule_(status|origin))$/;
 
 interface Unique {
   readonly name: string;
@@ -91,6 +91,7 @@ const tables = {
   previews: schema.previews,
   restorePoints: schema.restorePoints,
   rollbacks: schema.rollbacks,
+  schedules: schema.schedules,
   notifications: schema.notifications,
   pullRequests: schema.pullRequests,
   forgeCalls: schema.forgeCalls,

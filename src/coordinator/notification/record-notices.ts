@@ -8,6 +8,11 @@ interface EmittedEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
+/** What the events' words need of their data. */
+type NoticedData = Partial<Record<"role" | "name" | "scheduleId" | "text" | "reason", string>> & {
+  readonly waveNumber?: number;
+};
+
 const isNoticed = (name: string): name is NoticedEvent => (noticedEvents as readonly string[]).includes(name);
 
 /**
@@ -21,19 +26,13 @@ export async function recordNotices(
 ): Promise<void> {
   const { notify } = build.plan;
   if (notify.length === 0 || !isNoticed(name)) return;
-  const {
-    waveNumber,
-    role,
-    text,
-    reason = text,
-  } = data as Partial<Record<"role" | "text" | "reason", string>> & {
-    waveNumber?: number;
-  };
+  const { waveNumber, role, name: scheduleName, scheduleId, text, reason = text } = data as NoticedData;
   const words = wordsOf(name, {
     project: build.plan.name,
     buildId: build.id,
     ...(waveNumber === undefined ? {} : { waveNumber }),
     ...(role === undefined ? {} : { role }),
+    ...(scheduleId === undefined ? {} : { scheduleId, name: String(scheduleName) }),
     ...(reason === undefined ? {} : { reason }),
   });
   const { projectId, id: buildId } = build;

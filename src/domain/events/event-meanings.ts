@@ -16,6 +16,7 @@ export const eventMeanings: Record<keyof typeof eventSchemas, string> = {
   "agent/task.failed": "The task's retries are used up.",
   "agent/task.told": "A person said something to the task's agent.",
   "agent/question.asked": "An agent waits for a person's answer, until `deadlineAt`.",
+  "project/schedule.paused": "Three builds of a schedule failed in a row: it starts no more until it is resumed.",
   "project/wave.commented": "A person commented on a build's work.",
   "agent/quality.testing": "The testing gate is to run on this commit.",
   "agent/quality.critic": "The critic gate is to run on this commit.",

@@ -132,6 +132,8 @@ export const eventSchemas = {
     text: z.string(),
     deadlineAt: z.string(),
   }),
+  /** A schedule's builds failed too often; `buildId` is the last one. */
+  "project/schedule.paused": buildBase.extend({ scheduleId: z.string(), name: z.string(), reason: z.string() }),
   /** A person said something to a task's agent. */
   "agent/task.told": buildBase.extend({
     taskId: z.string(),

@@ -5,6 +5,7 @@ export const noticedEvents = [
   "project/approval.requested",
   "agent/question.asked",
   "project/wave.blocked",
+  "project/schedule.paused",
   "project/build.completed",
   "project/build.failed",
   "project/build.cancelled",
@@ -48,6 +49,8 @@ export function wordsOf(
     readonly buildId: string;
     readonly waveNumber?: number;
     readonly role?: string;
+    readonly name?: string;
+    readonly scheduleId?: string;
     readonly reason?: string;
   },
 ): Pick<NoticeFacts, "title" | "text"> {
@@ -67,6 +70,11 @@ export function wordsOf(
       };
     case "project/wave.blocked":
       return { title: `${project}: wave ${waveNumber} is blocked`, text: about(`wavesmith status ${buildId}`) };
+    case "project/schedule.paused":
+      return {
+        title: `${project}: the schedule ${facts.name} is paused`,
+        text: about(`wavesmith schedules resume ${facts.scheduleId}`),
+      };
     case "project/build.completed":
       return { title: `${project}: the build completed`, text: about(`wavesmith diff ${buildId}`) };
     case "project/build.failed":

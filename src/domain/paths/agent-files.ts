@@ -60,6 +60,8 @@ export const agentFileNames: readonly string[] = [
   ".kiro",
   ".trae",
   "WARP.md",
+  // What starts our own builds
+  "wavesmith.yaml",
   // Others
   ".aider.conf.yml",
   ".aider.model.settings.yml",

@@ -25,6 +25,7 @@ import { planEndpoints } from "./plans.ts";
 import { projectHistoryEndpoints } from "./project-history.ts";
 import { projectEndpoints } from "./projects.ts";
 import { sandboxEndpoints } from "./sandboxes.ts";
+import { scheduleEndpoints } from "./schedules.ts";
 import { sessionEndpoints } from "./session.ts";
 import { shellSocket } from "./shell.ts";
 import { steeringEndpoints } from "./steering.ts";
@@ -60,6 +61,7 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...auditEndpoints(api),
   ...jobEndpoints(api),
   ...notificationEndpoints(api),
+  ...scheduleEndpoints(api),
 ];
 
 const limited = bodyLimit({

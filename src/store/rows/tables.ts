@@ -32,6 +32,7 @@ export function tablesOf(session: StoreSession, plans: KeptRows | null) {
     previews: rowsOf(session, schema.previews),
     restorePoints: rowsOf(session, schema.restorePoints),
     rollbacks: rowsOf(session, schema.rollbacks),
+    schedules: rowsOf(session, schema.schedules),
     notifications: rowsOf(session, schema.notifications),
     pullRequests: rowsOf(session, schema.pullRequests),
     forgeCalls: rowsOf(session, schema.forgeCalls),

@@ -1,0 +1,28 @@
+import { Cron } from "croner";
+import type { ScheduleTimes } from "../../domain/schedule.ts";
+
+/** Returns the first time of a cron after another, in its time zone; null if there is none. */
+export function nextCronTime({ cron, timezone }: ScheduleTimes, after: Date): Date | null {
+  return compiled({ cron, timezone }).nextRun(after);
+}
+
+/** Counts the times of a cron after one moment and up to another, `most` at most. */
+export function countCronTimes(times: ScheduleTimes, after: Date, until: Date, most: number): number {
+  const cron = compiled(times);
+  let count = 0;
+  for (let next = cron.nextRun(after); next !== null && next <= until && count < most; next = cron.nextRun(next))
+    count += 1;
+  return count;
+}
+
+/** Whether these are five fields and a time zone that dates match. */
+export function isCron(times: ScheduleTimes): boolean {
+  if (times.cron.trim().split(/\s+/).length !== 5) return false;
+  try {
+    return nextCronTime(times, new Date(0)) !== null;
+  } catch {
+    return false; // croner's words are about its own fields
+  }
+}
+
+const compiled = ({ cron, timezone }: ScheduleTimes): Cron => new Cron(cron, { timezone, paused: true });
