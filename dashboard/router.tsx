@@ -74,6 +74,13 @@ const plan = createRoute({
   path: "/builds/$id/plan",
   component: lazyRouteComponent(() => import("./build/plan-page.tsx"), "PlanPage"),
 });
+const request = createRoute({
+  getParentRoute: () => root,
+  path: "/builds/$id/request",
+  component: lazyRouteComponent(() => import("./request/request-page.tsx"), "RequestPage"),
+  validateSearch: (search: Record<string, unknown>): { readonly wave?: number } =>
+    without({ wave: search.wave === undefined ? undefined : number(search.wave) }),
+});
 const start = createRoute({
   getParentRoute: () => root,
   path: "/start",
@@ -99,7 +106,7 @@ const settings = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, builds, build, changes, plan, start, projects, project, settings]),
+  routeTree: root.addChildren([home, builds, build, changes, request, plan, start, projects, project, settings]),
   scrollRestoration: true,
 });
 

@@ -71,6 +71,9 @@ function ViewTabs() {
       <Link to="/builds/$id/changes" params={{ id }} className="tab">
         Changes
       </Link>
+      <Link to="/builds/$id/request" params={{ id }} className="tab">
+        Request
+      </Link>
       <Link to="/builds/$id/plan" params={{ id }} className="tab">
         Plan
       </Link>

@@ -4,6 +4,7 @@ import { buildsQuery, previewsQuery, projectsQuery, sandboxesQuery } from "../ap
 import { BuildTable } from "../build/build-table.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
+import { RequestList } from "../request/request-list.tsx";
 import { ProjectFiles } from "./files.tsx";
 import { ProjectMemory } from "./memory.tsx";
 import { PreviewCard } from "./preview-card.tsx";
@@ -64,6 +65,12 @@ function Overview({ projectId: id }: { readonly projectId: string }) {
         <PreviewCard preview={previews.find(({ projectId }) => projectId === id)} />
         <SpendingCard projectId={id} />
       </div>
+      {builds.data !== undefined && builds.data.length > 0 && (
+        <section className="stack" aria-labelledby="project-requests">
+          <h2 id="project-requests">Requests</h2>
+          <RequestList rows={builds.data} />
+        </section>
+      )}
       <section className="stack" aria-labelledby="project-builds">
         <h2 id="project-builds">Builds</h2>
         <Shown query={builds} what="builds">

@@ -54,7 +54,7 @@ x-note: ignored
     expect(faults("on: {}\nplan: a.yaml\nbrief: b\n")).toEqual(["1 invalid "]);
     expect(faults("on: {}\nplan: ../a.yaml\n")).toEqual(["2 escaping-file plan"]);
     expect(faults('on:\n  schedule:\n    - { cron: "0 5 * * *" }\n    - { cron: "0 5 * * *" }\nbrief: b\n')).toEqual([
-      "4 duplicate-id on.schedule[1].name",
+      "4 duplicate-id on.schedule[1].cron",
     ]);
     expect(faults("on: {}\nplan:\n  name: p\n  tasks:\n    - { id: a, rum: x }\n")).toContain(
       "5 unknown-key plan.tasks[0].rum",

@@ -59,7 +59,7 @@ export const standingFileSchema = strictMapping({
   for (const [index, key] of keys.entries()) {
     if (keys.indexOf(key) === index) continue;
     const repeated = `duplicate-id: another schedule is called ${key}; give this one a name of its own`;
-    context.addIssue({ code: "custom", path: ["on", "schedule", index, "name"], message: repeated });
+    context.addIssue({ code: "custom", path: ["on", "schedule", index, "cron"], message: repeated });
   }
 });
 

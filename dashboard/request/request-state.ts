@@ -1,0 +1,36 @@
+import type { Build, BuildStatus } from "../api/types.ts";
+
+/** What became of a wave's work, or of a whole build's, on its way to main. */
+export type RequestState = "merged" | "open" | "waiting" | "blocked" | "closed";
+
+const waveStates: Readonly<Record<string, RequestState>> = {
+  passed: "merged",
+  waiting: "waiting",
+  blocked: "blocked",
+  failed: "closed",
+  cancelled: "closed",
+};
+const buildStates: Readonly<Partial<Record<BuildStatus, RequestState>>> = {
+  completed: "merged",
+  waiting: "waiting",
+  failed: "blocked",
+  cancelled: "closed",
+};
+
+/** Returns the state of a whole build's request. */
+export const buildRequestState = (status: BuildStatus): RequestState => buildStates[status] ?? "open";
+
+/** Returns the state of a build's request, or of one of its waves'. */
+export function requestState({ status, waves }: Build, wave: number | undefined): RequestState {
+  if (wave === undefined) return buildRequestState(status);
+  return waveStates[waves.find(({ number }) => number === wave)?.status ?? ""] ?? "open";
+}
+
+/** The state in words, and the status whose colour it has. */
+export const requestWords: Readonly<Record<RequestState, { readonly label: string; readonly status: string }>> = {
+  merged: { label: "on main", status: "passed" },
+  open: { label: "in progress", status: "running" },
+  waiting: { label: "waits for a person", status: "waiting" },
+  blocked: { label: "blocked", status: "failed" },
+  closed: { label: "closed", status: "cancelled" },
+};
