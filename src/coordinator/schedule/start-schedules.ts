@@ -6,7 +6,7 @@ import { countCronTimes, nextCronTime } from "../../plan/standing/cron-times.ts"
 import type { ScheduleRow } from "../../store/port.ts";
 import { requestBuild } from "../build/request/request-build.ts";
 import type { Ports } from "../port.ts";
-import { countFailure } from "./settle-schedules.ts";
+import { countFailure } from "./schedule-failures.ts";
 
 // SR1. The id of a build's request is made of the schedule and the time at which it was due. So two
 // servers, or one that was killed in the middle, start one build for it.

@@ -30,7 +30,7 @@ const schedule = strictMapping({
   error: say("invalid: write five fields that some date matches, such as 0 6 * * 1-5"),
 });
 
-export const standingFileSchema = strictMapping({
+const standingFileSchema = strictMapping({
   plan: z
     .union([relativePath, z.record(z.string(), z.unknown())])
     .optional()
