@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { api, read } from "../api/request.ts";
+import { ApiError, api, read } from "../api/request.ts";
 import type { Agents, Doctor } from "../api/types.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Icon } from "../parts/icon.tsx";
@@ -88,6 +88,8 @@ interface LookedProps<Found> {
 function Looked<Found>({ id, title, doing, query, again, children }: LookedProps<Found>) {
   const client = useQueryClient();
   const key = { machine: "doctor", agents: "agents" }[id] ?? id;
+  // Not every server can look at its machine.
+  if (query.error instanceof ApiError && query.error.status === 404) return null;
   return (
     <section className="stack" aria-labelledby={id}>
       <div className="row">

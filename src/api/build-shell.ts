@@ -6,8 +6,8 @@ import type { GuestClient, JobSpec, StageSpec } from "../sandbox/port.ts";
 import { ensureSandbox } from "../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, Tables } from "../store/port.ts";
 
-// A person's shell in a build's sandbox: of `wavesmith shell` and of the server's terminals. It runs
-// in a temporary checkout; changes are discarded when it closes.
+// A person's shell in a build's sandbox: of `wavesmith shell` and of the server's terminals. It
+// runs in a temporary checkout; changes are discarded when it closes.
 
 const dayMs = 24 * 3600 * 1000;
 
@@ -76,7 +76,7 @@ export function shellJob({ treePath, env }: BuildShell, terminal: TerminalSize |
   return { stages: [stage], writable: [treePath], labels: { shell: treePath } };
 }
 
-/** Calls `write` with what a job prints, until it ends. Each call is awaited, so a slow reader is not overrun. */
+/** Calls `write` with what a job prints, until it ends. Waits for each call: a reader may be slow. */
 export async function followJob(
   guest: GuestClient,
   key: string,

@@ -150,6 +150,7 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
 
   it("follows a build to a failed gate, and shows its evidence and what an agent printed as text", async () => {
     const id = await startPlan(failing);
+    await fixture.until(id, ({ status }) => status === "failed");
     await page.getByRole("link", { name: "see why testing failed" }).click();
     const gate = page.getByRole("complementary", { name: "testing of wave 1" });
     await gate.getByText("exit 1").waitFor();
@@ -332,7 +333,7 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     await page.setViewportSize({ width: 1280, height: 800 });
     await page.emulateMedia({ colorScheme: null });
     expect(faults).toEqual([]);
-  });
+  }, 150_000);
 
   it("says that the server is gone, and goes on by itself when it is back", async () => {
     await go("/");

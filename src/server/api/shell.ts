@@ -14,7 +14,7 @@ import { checked } from "./checked.ts";
 import type { ApiContext } from "./endpoint.ts";
 
 // `GET /api/v1/builds/{id}/shell?task=KEY&rows=24&columns=80` becomes a WebSocket to a shell in the
-// build's sandbox, with a terminal of that size, in a temporary checkout as `wavesmith shell` opens.
+// build's sandbox, with a terminal of that size, in a temporary checkout like `wavesmith shell`'s.
 //
 // - It needs the scope `build`. A program sends its key as usual; a page offers the protocols
 //   `wavesmith.shell` and `wavesmith.token.TOKEN`, because it can set no headers.
