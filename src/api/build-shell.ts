@@ -76,7 +76,7 @@ export function shellJob({ treePath, env }: BuildShell, terminal: TerminalSize |
   return { stages: [stage], writable: [treePath], labels: { shell: treePath } };
 }
 
-/** Calls `write` with what a job prints, until it ends. Waits for each call: a reader may be slow. */
+/** Calls `write` with what a job prints, until its end, and waits for each call. */
 export async function followJob(
   guest: GuestClient,
   key: string,

@@ -37,32 +37,17 @@ describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
   });
 
   const go = (path: string) => page.goto(`${server.origin}${path}`);
-  /** Frames a second while `act` runs. */
-  async function frameRate(act: () => Promise<void>): Promise<number> {
-    await page.evaluate(
-      "globalThis.drawn = []; (function next(at) { drawn.push(at); requestAnimationFrame(next); })(performance.now())",
-    );
-    await act();
-    const drawn = (await page.evaluate("drawn")) as number[];
-    return ((drawn.length - 1) * 1_000) / (drawn.at(-1)! - drawn[0]!);
-  }
-  async function wheel(step: number): Promise<void> {
-    for (let turn = 0; turn < 40; turn += 1) await page.mouse.wheel(turn < 20 ? step : -step, 0);
-  }
 
-  it("pans a graph of 500 tasks almost as fast as an empty page is drawn", async () => {
-    const id = await fixture.request({ tasks: manyTasks, onTaskFailure: "stop" });
-    await go("/projects");
-    await page.getByRole("heading", { name: "Projects" }).waitFor();
-    const floor = await frameRate(() => wheel(50)); // A busy machine draws nothing at 60 Hz.
+  it("pans a graph of 500 tasks, of which only those in sight are in the page", async () => {
+    const { id } = await fixture.build({ tasks: manyTasks });
     await go(`/builds/${id}`);
-    await page.locator(".react-flow .task-card").first().waitFor();
+    const card = (key: string) => page.locator(`.react-flow__node[data-id='${key}']`);
+    await card("t0-0").waitFor();
+    expect(await card("t19-0").count()).toBe(0);
     await page.locator(".react-flow__pane").hover();
-    const rate = await frameRate(() => wheel(50));
-    // Cards out of sight are not in the page.
-    expect(await page.locator(".task-card").count()).toBeLessThan(300);
-    expect({ rate, floor, isSmooth: rate >= Math.min(50, 0.5 * floor) }).toMatchObject({ isSmooth: true });
-    await fixture.until(id);
+    for (let turn = 0; turn < 40; turn += 1) await page.mouse.wheel(200, 0);
+    await card("t19-0").waitFor();
+    expect(await card("t0-0").count()).toBe(0);
   });
 
   it("shows a diff of 300 files, and draws those that are looked at", async () => {
