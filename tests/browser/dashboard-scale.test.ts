@@ -45,7 +45,7 @@ describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
     await card("t0-0").waitFor();
     expect(await card("t19-0").count()).toBe(0);
     await page.locator(".react-flow__pane").hover();
-    for (let turn = 0; turn < 40; turn += 1) await page.mouse.wheel(200, 0);
+    for (let turn = 0; turn < 37; turn += 1) await page.mouse.wheel(200, 0);
     await card("t19-0").waitFor();
     expect(await card("t0-0").count()).toBe(0);
   });
