@@ -45,8 +45,11 @@ describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
     await card("t0-0").waitFor();
     expect(await card("t19-0").count()).toBe(0);
     await page.locator(".react-flow__pane").hover();
-    for (let turn = 0; turn < 37; turn += 1) await page.mouse.wheel(200, 0);
-    await card("t19-0").waitFor();
+    const pan = async (): Promise<number> => {
+      await page.mouse.wheel(200, 0);
+      return card("t19-0").count();
+    };
+    await expect.poll(pan, { timeout: patienceMs, interval: 50 }).toBe(1);
     expect(await card("t0-0").count()).toBe(0);
   });
 
