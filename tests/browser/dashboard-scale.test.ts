@@ -6,11 +6,11 @@ import { builtDashboard, openBrowser, serveDashboard, signedIn } from "../suppor
 import { requires } from "../support/require.ts";
 
 const patienceMs = 60_000;
-/** 20 waves of 25 tasks, each of which needs two of the wave before. */
+/** 20 rows of 25 tasks, each of which needs two of the row before. */
 const manyTasks = Array.from({ length: 500 }, (_, index) => {
-  const [wave, place] = [Math.floor(index / 25), index % 25];
-  const before = [place, (place + 1) % 25].map((one) => `t${wave - 1}-${one}`);
-  return { id: `t${wave}-${place}`, run: "exit 1", ...(wave === 0 ? {} : { dependsOn: before }) };
+  const [row, place] = [Math.floor(index / 25), index % 25];
+  const before = [place, (place + 1) % 25].map((one) => `t${row - 1}-${one}`);
+  return { id: `t${row}-${place}`, run: "exit 1", ...(row === 0 ? {} : { dependsOn: before }) };
 });
 const manyFiles = `for d in $(seq 15); do mkdir -p p$d; for f in $(seq 20); do
   for l in $(seq 40); do echo "export const v$l = $d * $f + $l;"; done > p$d/f$f.ts; done; done`;
@@ -43,11 +43,11 @@ describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
     await go(`/builds/${id}`);
     const card = (key: string) => page.locator(`.react-flow__node[data-id='${key}']`);
     await card("t0-0").waitFor();
-    expect(await card("t19-0").count()).toBe(0);
+    expect(await card("t1-0").count()).toBe(0);
     await page.locator(".react-flow__pane").hover();
     const pan = async (): Promise<number> => {
       await page.mouse.wheel(200, 0);
-      return card("t19-0").count();
+      return card("t1-0").count();
     };
     await expect.poll(pan, { timeout: patienceMs, interval: 50 }).toBe(1);
     expect(await card("t0-0").count()).toBe(0);
