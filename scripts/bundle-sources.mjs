@@ -1,5 +1,6 @@
-// Bundles the sources for a checkout's command, and caches the bundle by content. Loading them one
-// by one through tsx takes longer than everything else a command does before its build begins.
+// Bundles the sources for a checkout's command and for programs of the tests. Caches each bundle by
+// content. Loading them one by one through tsx takes longer than everything else a command does
+// before its build begins.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -12,15 +13,23 @@ const keptMs = 7 * 24 * 3_600_000;
 
 /** Returns the URL of the bundled `src/cli/main.ts`; fails if the cache cannot be written. */
 export async function bundleSources() {
-  const folder = join(cache, contentHash());
-  const entry = join(folder, "main.js");
-  if (statSync(entry, { throwIfNoEntry: false }) === undefined) await make(folder);
-  return pathToFileURL(entry).href;
+  const folder = await bundleTogether(["src/cli/main.ts"], ["src", "functions", "scripts"]);
+  return pathToFileURL(join(folder, "main.js")).href;
 }
 
-function contentHash() {
-  const hash = createHash("sha256").update(process.version);
-  for (const folder of ["src", "functions", "scripts"]) {
+/**
+ * Returns the folder with the bundles of some sources, which share their chunks. `folders` lists
+ * everything that they may import.
+ */
+export async function bundleTogether(entries, folders) {
+  const folder = join(cache, contentHash(entries, folders));
+  if (statSync(folder, { throwIfNoEntry: false }) === undefined) await make(entries, folder);
+  return folder;
+}
+
+function contentHash(entries, folders) {
+  const hash = createHash("sha256").update(process.version).update(entries.join());
+  for (const folder of folders) {
     const names = readdirSync(join(root, folder), { recursive: true, encoding: "utf8" });
     for (const name of names.filter((name) => /\.(ts|mjs)$/.test(name)).sort())
       hash.update(`\0${folder}/${name}\0`).update(readFileSync(join(root, folder, name)));
@@ -31,7 +40,7 @@ function contentHash() {
     .slice(0, 20);
 }
 
-async function make(folder) {
+async function make(entries, folder) {
   const [{ bundleCommand, looksBesideTheBundle }, { bundlePrograms }] = await Promise.all([
     import("./bundle-command.mjs"),
     import("./bundle-programs.mjs"),
@@ -40,13 +49,13 @@ async function make(folder) {
   removeOld();
   const draft = `${folder}.${process.pid}`;
   const placeOf = (path) => (looksBesideTheBundle(path) ? "import.meta.url" : JSON.stringify(pathToFileURL(path).href));
-  await bundleCommand({ outdir: draft, sourcemap: true, placeOf });
+  await bundleCommand({ entries, outdir: draft, sourcemap: true, placeOf });
   // Beside it, where the bundled src/sandbox/guest/guest-program.ts looks first.
   await bundlePrograms(draft);
   try {
     renameSync(draft, folder);
   } catch (error) {
-    // Another command made the same bundle first.
+    // Another process made the same bundle first.
     rmSync(draft, { recursive: true, force: true });
     if (statSync(folder, { throwIfNoEntry: false }) === undefined) throw error;
   }

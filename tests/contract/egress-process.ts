@@ -1,5 +1,5 @@
-// A process of its own that starts a sandbox's proxy: node --import tsx egress-process.ts REQUEST.
-// Prints the folder.
+// A process of its own that starts a sandbox's proxy. Its argument is the request. Prints
+// the folder.
 import { setInterval } from "node:timers";
 import { type EgressRequest, startEgress } from "../../src/sandbox/egress/egress.ts";
 

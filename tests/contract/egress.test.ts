@@ -16,6 +16,7 @@ import {
   stateOf,
   stopEgress,
 } from "../../src/sandbox/egress/egress.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { processesWith, until } from "./sandbox-driver.ts";
 
 const projectId = "proj_a" as ProjectId;
@@ -70,9 +71,10 @@ async function holdAlive(folder: string): Promise<Socket> {
   return socket;
 }
 
+const program = await bundledProgram("egress-process");
+
 function anotherProcess(asked: EgressRequest & { hang?: boolean }) {
-  const script = join(import.meta.dirname, "egress-process.ts");
-  const child = spawn(process.execPath, ["--import", "tsx", script, JSON.stringify(asked)], {
+  const child = spawn(process.execPath, [program, JSON.stringify(asked)], {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, PLANTED_TOKEN: "hunter2" },
     cwd: join(import.meta.dirname, "../.."),

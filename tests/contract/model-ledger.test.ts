@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { randomIds } from "../../src/domain/ids.ts";
 import { createModelLedger } from "../../src/models/budget/ledger.ts";
@@ -12,6 +11,7 @@ import type { ModelLedger, Models } from "../../src/models/port.ts";
 import { tokenOf } from "../../src/models/token.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 import {
   type FakeAnswer,
@@ -33,6 +33,7 @@ beforeEach(async () => {
 });
 afterEach(() => database.close());
 
+const program = await bundledProgram("model-process");
 const spending = () => store.buildSpending.get({ buildId: modelBuild });
 const price = { provider: "p", model: "m", input: 2, cached: 2, cacheWrite: 2, output: 10 };
 
@@ -258,8 +259,7 @@ describe("a process that is killed in the middle of a call", () => {
       projectId: modelProject,
       providerUrl: providers.url,
     };
-    const program = fileURLToPath(new URL("../support/model-process.ts", import.meta.url));
-    const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
+    const child = spawn(process.execPath, [program, JSON.stringify(input)], {
       stdio: ["ignore", "pipe", "inherit"],
     });
     let said = "";

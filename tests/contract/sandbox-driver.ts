@@ -19,6 +19,7 @@ import type {
   SandboxDriver,
   SandboxSpec,
 } from "../../src/sandbox/port.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { usualLimits, usually } from "../support/usual-limits.ts";
 import type { DriverChoice, ProcessRequest } from "./sandbox-process.ts";
 
@@ -101,6 +102,8 @@ interface Answer {
   readonly problems: readonly unknown[];
 }
 
+const program = await bundledProgram("sandbox-process");
+
 /**
  * Another process that does what is asked; `kill` is kill -9. `prefix` is a command before node,
  * such as setpriv.
@@ -110,8 +113,7 @@ export function anotherProcess(
   prefix: readonly string[] = [],
   env: NodeJS.ProcessEnv = process.env,
 ) {
-  const script = join(import.meta.dirname, "sandbox-process.ts");
-  const argv = [...prefix, process.execPath, "--import", "tsx", script, JSON.stringify(request)];
+  const argv = [...prefix, process.execPath, program, JSON.stringify(request)];
   const child = spawn(argv[0]!, argv.slice(1), {
     stdio: ["ignore", "pipe", "pipe"],
     env,

@@ -1,6 +1,6 @@
-// A process of its own that uses a driver, for the contract suite: node --import tsx
-// sandbox-process.ts REQUEST. Prints its result as one line of JSON; `hang` leaves it alive
-// afterwards, to be killed.
+// A process of its own that uses a driver, for the contract suite. Its argument
+// is the request. Prints its result as one line of JSON; `hang` leaves it alive afterwards, to be
+// killed.
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
 import type { NetworkMode } from "../../src/domain/sandbox/network.ts";
 import { createDriver, type DriverSettings } from "../../src/sandbox/drivers/registry.ts";

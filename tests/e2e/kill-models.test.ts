@@ -4,16 +4,16 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { createStore } from "../../src/store/store.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { testDatabase } from "../support/database.ts";
 import { type FakeAnswer, type FakeRequest, startFakeProviders } from "../support/fake-providers.ts";
 import { pathsOf, type ReceivedSpan, startOtlpReceiver } from "../support/otlp-receiver.ts";
 import { requires } from "../support/require.ts";
 
-const program = fileURLToPath(new URL("../support/build-process.ts", import.meta.url));
+const program = await bundledProgram("build-process");
 const fault = { title: "It may lose data", severity: "high", confidence: 0.9, file: "api.txt", line: 1 };
 const plan = {
   name: "killed",
@@ -72,7 +72,7 @@ it("a build whose process is killed in a call of a task, of its critic and of th
   };
   const input: BuildProcessInput = { project: basename(dataDir).toLowerCase(), plan, crashAt: null };
   const run = async (): Promise<BuildProcessLine[]> => {
-    const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
+    const child = spawn(process.execPath, [program, JSON.stringify(input)], {
       env,
       stdio: ["ignore", "pipe", "inherit"],
     });

@@ -1,11 +1,11 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { createStore } from "../../src/store/store.ts";
 import { checkParallel, checkWaves, gitIn, readEnded, readTree } from "../support/build-checks.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { testDatabase } from "../support/database.ts";
 import { linesUntilKilled } from "../support/json-process.ts";
 import { createRandom, seedsToTry } from "../support/random-plan.ts";
@@ -14,7 +14,7 @@ import { createRandom, seedsToTry } from "../support/random-plan.ts";
 // More:
 //   WAVESMITH_SEEDS=1-30 npx vitest run tests/e2e/kill-shared.test.ts
 
-const program = fileURLToPath(new URL("../support/build-process.ts", import.meta.url));
+const program = await bundledProgram("build-process");
 
 const isFirst = `grep -q '"attempt": 1,' "$WAVESMITH_TASK_FILE"`;
 const own = (key: string): string => `mkdir ${key}; echo ${key} > ${key}/file; sleep 0.2`;

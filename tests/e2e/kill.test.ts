@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
@@ -20,6 +19,7 @@ import {
   readEnded,
 } from "../support/build-checks.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { processesOf } from "../support/crash-runs.ts";
 import { testDatabase } from "../support/database.ts";
 import { createRandom, type Random, randomPlan, seedsToTry } from "../support/random-plan.ts";
@@ -28,7 +28,7 @@ import { requires } from "../support/require.ts";
 // More: WAVESMITH_SEEDS=1-30 npx vitest run tests/e2e/kill.test.ts
 // Odd seeds have an embedded Postgres of their own, even ones a database on a server.
 
-const program = fileURLToPath(new URL("../support/build-process.ts", import.meta.url));
+const program = await bundledProgram("build-process");
 
 /**
  * Writes down, outside the tree, that this attempt's script ran; then takes a while, so that kills
@@ -166,7 +166,7 @@ function runAndKill(
 
 /** Runs the process until it ends or is killed; gives what it said. */
 async function run(place: Place, input: BuildProcessInput, on: Kill): Promise<BuildProcessLine[]> {
-  const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
+  const child = spawn(process.execPath, [program, JSON.stringify(input)], {
     env: { ...process.env, ...settings(place) },
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -1,19 +1,19 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { planFileName } from "../../src/domain/plan/brief.ts";
 import { createStore } from "../../src/store/store.ts";
 import type { BriefProcessInput, BriefProcessLine } from "../support/brief-process.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { linesUntilKilled } from "../support/json-process.ts";
 
 // A build from a brief whose process is killed (SIGKILL) between the planner's end and the plan's
 // running: another continues, and the plan is drafted once and applied once (W3, W4).
 
-const program = fileURLToPath(new URL("../support/brief-process.ts", import.meta.url));
+const program = await bundledProgram("brief-process");
 const plan = {
   name: "made",
   description: "Two files.",

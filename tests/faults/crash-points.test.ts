@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
@@ -7,6 +6,7 @@ import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { engineCrashPoints } from "../../src/engine/crash-points.ts";
 import { createStore } from "../../src/store/store.ts";
 import { checkDependencies, checkParallel, checkWaves, gitIn, readEnded, readTree } from "../support/build-checks.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
 import { crashPlanTree } from "../support/crash-plan.ts";
 import type { CrashProcessInput } from "../support/crash-process.ts";
@@ -16,7 +16,7 @@ import { asked, type CrashPlace, crashCases, dieAt, processesOf } from "../suppo
 // same one goes on. One build dies several times. How to try points by hand:
 // tests/support/crash-runs.ts.
 
-const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta.url));
+const program = await bundledProgram("crash-process");
 /**
  * Points that the build need not pass: of the lifecycle of sandboxes (lifecycle-crashes.test.ts),
  * of calls of models, of the critic's agent and of trees that are shared (critic-crashes.test.ts),

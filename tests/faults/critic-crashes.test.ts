@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
@@ -7,6 +6,7 @@ import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import { builtin } from "../support/agent-builds.ts";
 import { checkDependencies, checkParallel, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
 import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 import {
@@ -20,7 +20,7 @@ import {
 // it gives a task's paths back in a tree that others share; another goes on. How to try points by
 // hand: tests/support/crash-runs.ts.
 
-const program = fileURLToPath(new URL("../support/critic-process.ts", import.meta.url));
+const program = await bundledProgram("critic-process");
 const ofModels = /^(reserve-model-call|settle-model-call|ask-second-look|workspace\.restorePaths)\./;
 const points = crashPoints.filter((point) => ofModels.test(point));
 const tokens = 20_000_000;
@@ -79,7 +79,7 @@ describe("a process that is killed around a model's call or a critic's second lo
   });
 
   it.each(crashCases(points, 8, 2))(
-    "is gone on for by another to the same end, with every call counted: $named",
+    "is continued by another to the same end, with every call counted: $named",
     { timeout: 1_800_000 },
     async ({ points: some }) => {
       await atAll(some);

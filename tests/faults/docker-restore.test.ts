@@ -9,11 +9,12 @@ import type { ProjectId } from "../../src/domain/ids.ts";
 import { createDockerDriver } from "../../src/sandbox/drivers/docker.ts";
 import type { SandboxDriver } from "../../src/sandbox/port.ts";
 import { shell, specOf } from "../contract/sandbox-driver.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { dockerOptions, leftInDocker } from "../support/docker-harness.ts";
 import type { RestoreRequest } from "../support/killed-restore.ts";
 import { requires } from "../support/require.ts";
 
-const program = join(import.meta.dirname, "../support/killed-restore.ts");
+const program = await bundledProgram("killed-restore");
 const files = 60;
 
 describe.runIf(requires("docker"))("a restore in Docker whose process is killed", { timeout: 1_200_000 }, () => {
@@ -54,7 +55,7 @@ describe.runIf(requires("docker"))("a restore in Docker whose process is killed"
       archive: archiveOf(content),
       killedAt,
     };
-    const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(request)], {
+    const child = spawn(process.execPath, [program, JSON.stringify(request)], {
       cwd: join(import.meta.dirname, "../.."),
       stdio: ["ignore", "inherit", "inherit"],
     });

@@ -1,18 +1,18 @@
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
 import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import { checkDependencies, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
 import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
 // A process is killed (SIGKILL) right before a gate's agent is asked, or before the checks that it
 // added are run; another takes over. How to try points by hand: tests/support/crash-runs.ts.
 
-const program = fileURLToPath(new URL("../support/critic-process.ts", import.meta.url));
+const program = await bundledProgram("critic-process");
 const points = crashPoints.filter((point) => /^(ask-gate-agent|run-added-checks)\./.test(point));
 
 /** Each prints that it was at work. */
@@ -37,7 +37,7 @@ describe("a process that is killed between the parts of a gate with an agent", (
   });
 
   it.each(crashCases(points, 4))(
-    "is gone on for by another to the same end, and nothing is asked or run twice: $named",
+    "is continued by another to the same end, and nothing is asked or run twice: $named",
     { timeout: 1_800_000 },
     async ({ points: some }) => {
       await atAll(some);

@@ -1,18 +1,18 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
 import { engineCrashPoints } from "../../src/engine/crash-points.ts";
 import { createStore } from "../../src/store/store.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
 // A process that starts, packs, restores, stops or removes a sandbox is killed (SIGKILL) at a crash
 // point, and another takes over after the crons have run. How to try points by hand:
 // tests/support/crash-runs.ts.
 
-const program = fileURLToPath(new URL("../support/lifecycle-process.ts", import.meta.url));
+const program = await bundledProgram("lifecycle-process");
 const inLifecycle = /^(sandbox-|sandboxes\.|snapshots\.|driver\.|engine\.cron\.)/;
 const points = [...crashPoints, ...engineCrashPoints].filter((point) => inLifecycle.test(point));
 

@@ -2,16 +2,16 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { requires } from "../support/require.ts";
 
-const program = fileURLToPath(new URL("../support/letter-process.ts", import.meta.url));
+const program = await bundledProgram("letter-process");
 
 it.runIf(requires("terminal"))("drops what a real terminal held before it was asked", async () => {
   const folder = mkdtempSync(join(tmpdir(), "wavesmith-letter-"));
   const opened = join(folder, "opened");
-  const command = `'${process.execPath}' --import tsx '${program}' '${opened}'`;
+  const command = `'${process.execPath}' '${program}' '${opened}'`;
   const child = spawn("script", ["-qec", command, "/dev/null"], { stdio: ["pipe", "pipe", "inherit"] });
   const ended = new Promise((resolve) => child.once("close", resolve));
   try {

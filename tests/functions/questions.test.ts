@@ -3,13 +3,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, it } from "vitest";
 import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { createStore } from "../../src/store/store.ts";
 import { agentBuilds, scripted } from "../support/agent-builds.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
+import { bundledProgram } from "../support/bundled-program.ts";
 import { testDatabase } from "../support/database.ts";
 import { requires } from "../support/require.ts";
 
@@ -189,14 +189,14 @@ describe("a question that is open when the process that drives the build is kill
   });
 });
 
-const program = fileURLToPath(new URL("../support/build-process.ts", import.meta.url));
+const program = await bundledProgram("build-process");
 
 function drive(
   { dataDir, databaseUrl }: Place,
   input: BuildProcessInput,
   on: (line: BuildProcessLine) => void,
 ): { kill(): void; ended: Promise<void> } {
-  const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
+  const child = spawn(process.execPath, [program, JSON.stringify(input)], {
     env: {
       ...process.env,
       WAVESMITH_DATA: dataDir,

@@ -70,7 +70,7 @@ export interface EventRunner {
   readonly nextDueMs: number | null;
   /** Runs somebody is at. */
   readonly busy: readonly Run[];
-  /** Has a run begun or gone on with by this process. */
+  /** Starts or continues a run in this process. */
   take(run: Run, by: Participant): void;
   /** Nobody is at its runs any more. */
   leave(by: Orchestrator): void;

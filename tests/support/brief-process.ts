@@ -7,8 +7,8 @@ import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 
 // A process that starts or continues a build from a brief, approves its plan, and kills
-// itself when it reaches a crash point for the first time: run with tsx, settings from the
-// environment, one JSON argument. Prints JSON lines.
+// itself when it reaches a crash point for the first time. Its settings come from the
+// environment, its argument is JSON. Prints JSON lines.
 
 export interface BriefProcessInput {
   readonly project: string;

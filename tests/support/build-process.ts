@@ -6,8 +6,8 @@ import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 
-// A process that starts or continues a build and can be killed at any moment. Run it with tsx,
-// settings from the environment as for the command line, one JSON argument. Prints a JSON object a
+// A process that starts or continues a build and can be killed at any moment. Its settings
+// come from the environment, as for the command line; its argument is JSON. Prints a JSON object a
 // line.
 
 export interface BuildProcessInput {

@@ -90,7 +90,7 @@ async function makePlace(): Promise<CrashPlace> {
 
 /** A life that ends by crashes, and its input. */
 export interface CrashTest {
-  /** The process, run with tsx. */
+  /** The bundled program of the process. */
   readonly program: string;
   /** Additional input of the process. */
   readonly more?: object;

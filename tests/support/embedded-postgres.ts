@@ -4,14 +4,14 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { Client } from "pg";
 import { afterEach } from "vitest";
 import { placeIn } from "../../src/store/embedded/place.ts";
 import { readPidFile } from "../../src/store/embedded/postmaster.ts";
 import { connectionTo } from "../../src/store/embedded/session.ts";
+import { bundledProgram } from "./bundled-program.ts";
 
-const program = fileURLToPath(new URL("embedded-postgres-user.ts", import.meta.url));
+const program = await bundledProgram("embedded-postgres-user");
 
 /** Another process that uses an embedded Postgres. */
 export interface UserProcess {
@@ -47,7 +47,7 @@ export function temporaryFolderOf(uid: number): string {
  */
 export function startUser(dataDir: string, options: { orphanTimeoutMs?: number; uid?: number } = {}): UserProcess {
   const { uid, orphanTimeoutMs = 60_000 } = options;
-  const child = spawn(process.execPath, ["--import", "tsx", program, dataDir, `${orphanTimeoutMs}`], {
+  const child = spawn(process.execPath, [program, dataDir, `${orphanTimeoutMs}`], {
     stdio: ["pipe", "pipe", "inherit"],
     ...(uid === undefined ? {} : { uid, gid: uid, env: { PATH: process.env.PATH, TMPDIR: dirname(dataDir) } }),
   });

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { requires } from "./require.ts";
 
 export interface JsonProcess {
-  /** Run with tsx. */
+  /** Run with node; see `bundledProgram`. */
   readonly program: string;
   /** Its one argument, as JSON. */
   readonly input: object;
@@ -27,7 +27,7 @@ export interface JsonProcessEnd<Line> {
  * whole lines.
  */
 export async function runJsonProcess<Line>(of: JsonProcess): Promise<JsonProcessEnd<Line>> {
-  const child = spawn(process.execPath, ["--import", "tsx", of.program, JSON.stringify(of.input)], {
+  const child = spawn(process.execPath, [of.program, JSON.stringify(of.input)], {
     env: { ...process.env, ...of.env, WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe" },
     stdio: ["ignore", "pipe", "pipe"],
   });

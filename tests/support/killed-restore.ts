@@ -1,5 +1,5 @@
-// A process that restores a volume in Docker, for tests that kill it: node --import tsx
-// killed-restore.ts REQUEST. It is killed before its n-th request to the engine, or
+// A process that restores a volume in Docker, for tests that kill it. Its argument is
+// the request. It is killed before its n-th request to the engine, or
 // with half of the archive read, and exits with 0 if it finishes before that.
 import { readFileSync } from "node:fs";
 import http from "node:http";

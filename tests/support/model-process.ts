@@ -3,8 +3,8 @@ import { randomIds } from "../../src/domain/ids.ts";
 import { createModels } from "../../src/models/models.ts";
 import { createStore } from "../../src/store/store.ts";
 
-// A process that answers calls of models on a socket and can be killed at any moment. Run it with
-// tsx, one JSON argument. Prints its warnings, one a line.
+// A process that answers calls of models on a socket and can be killed at any moment. Its argument
+// is JSON. Prints its warnings, one a line.
 
 export interface ModelProcessInput {
   readonly databaseUrl: string;
