@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { present } from "../domain/known.ts";
 import type { ModelLimits, ProviderName } from "../domain/models.ts";
 import type { AgentSpec } from "../domain/plan/plan.ts";
 import type { SettingValues } from "./settings.ts";
@@ -36,10 +37,11 @@ export function modelSettings(data: SettingValues): ModelSettings {
       ...googleProvider(data),
       ...compatibleProviders(data),
     ],
-    patienceMs: durationMsOf(data.WAVESMITH_MODEL_PATIENCE)!,
+    patienceMs: present(durationMsOf(data.WAVESMITH_MODEL_PATIENCE), "WAVESMITH_MODEL_PATIENCE"),
     pricesUrl: data.WAVESMITH_PRICES_URL,
     pricesFile: data.WAVESMITH_PRICES === undefined ? null : resolve(data.WAVESMITH_PRICES),
-    cassette: mode === undefined ? null : { mode: mode as "record" | "replay", folder: resolve(folder!) },
+    cassette:
+      mode === undefined ? null : { mode: mode as "record" | "replay", folder: resolve(present(folder, "the folder")) },
   };
 }
 

@@ -186,7 +186,7 @@ export interface Forge {
   /** Reports a gate on a commit. */
   ensureCheck(report: CheckReport): Promise<void>;
   readRequest(repository: ForgeRepository, number: number): Promise<RequestState>;
-  /** Merges, or puts the request into the queue of its base. Fails if its head is another commit. */
+  /** Merges, or puts the request into its base's queue. Fails if its head is another commit. */
   mergeRequest(request: {
     readonly repository: ForgeRepository;
     readonly number: number;
@@ -198,7 +198,7 @@ export interface Forge {
 /** The forges of this installation. */
 export interface Forges {
   forge(name: ForgeName): Forge;
-  /** The environment for git to reach a URL: with our credential if it is one of a forge of ours. */
+  /** The environment for git to reach a URL, with a credential if a configured forge has it. */
   gitEnvironment(url: string): Promise<Readonly<Record<string, string>>>;
   /** Every credential in use, so that it can be masked. */
   secrets(): Readonly<Record<string, string>>;

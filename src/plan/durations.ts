@@ -11,8 +11,8 @@ export const maxDurationMs = 24 * 24 * 3_600_000;
 export function parseDuration(text: string): number | null {
   const parts = durationPattern.exec(text);
   if (parts === null) return null;
-  const [hours, minutes, seconds, milliseconds] = parts.slice(1).map((part) => Number(part ?? 0));
-  return hours! * 3_600_000 + minutes! * 60_000 + seconds! * 1_000 + milliseconds!;
+  const [hours = 0, minutes = 0, seconds = 0, milliseconds = 0] = parts.slice(1).map((part) => Number(part ?? 0));
+  return hours * 3_600_000 + minutes * 60_000 + seconds * 1_000 + milliseconds;
 }
 
 /** Formats a duration as briefly as possible: `1h30m`, `20m`, `500ms`. */

@@ -1,4 +1,5 @@
 import { WavesmithError } from "../domain/errors.ts";
+import { present } from "../domain/known.ts";
 import { type MachineRoom, roomRemedy } from "../domain/sandbox/sandbox.ts";
 import { sandboxBuildStatuses } from "../domain/status.ts";
 import type { BuildRow, SandboxRow, StoreTransaction } from "../store/port.ts";
@@ -68,7 +69,7 @@ async function admitInsteadOfIdle(ports: LifecyclePorts, build: BuildRow): Promi
     },
     { wait: true },
   );
-  return admission!;
+  return present(admission, "the admission");
 }
 
 async function admit(ports: LifecyclePorts, build: BuildRow): Promise<Admission> {
@@ -99,7 +100,7 @@ async function decide(
   if (full !== null) await transaction.builds.update({ id: build.id, status: sandboxBuildStatuses }, { movedAt: now });
   if (before !== null) {
     const [row] = await transaction.sandboxes.update({ id: before.id }, { ...wanted, usedAt: now });
-    return shortage ?? { row: row! };
+    return shortage ?? { row: present(row, "the sandbox") };
   }
   const row = await transaction.sandboxes.insert({
     id: ports.ids("sandbox"),

@@ -1,4 +1,5 @@
 import { messageOf } from "../domain/errors.ts";
+import { present } from "../domain/known.ts";
 import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import type { BuildRow, SandboxRow } from "../store/port.ts";
 import { admitSandbox } from "./admit-sandbox.ts";
@@ -32,7 +33,7 @@ export async function ensureSandbox(ports: LifecyclePorts, build: BuildRow): Pro
   const serves = row !== null && row.network?.mode === networkPolicyOf(build).mode && distrustOf(row.bootId) === null;
   if (serves && (await isThere(ports, row)) && (await recordUse(ports, row))) return takeSandbox(ports, build, row);
   const started = await withSandboxAlone(ports, projectId, () => startSandbox(ports, build));
-  return started!;
+  return present(started, "the sandbox");
 }
 
 /** Records the use; returns false when somebody has decided to stop the sandbox (SL1). */

@@ -113,7 +113,7 @@ export interface TreeEntry {
 }
 
 /** A file to commit by hand. */
-export interface FileChange {
+export interface FileCommit {
   readonly parent: Sha;
   readonly path: string;
   /** A file on this machine with the new content. */
@@ -197,7 +197,7 @@ export interface Workspace {
    * Commits one file on top of a commit and moves no ref. Fails with `conflict` where something
    * that is no file has its place.
    */
-  commitFile(projectId: ProjectId, change: FileChange): Promise<{ readonly commit: Sha; readonly id: Sha }>;
+  commitFile(projectId: ProjectId, change: FileCommit): Promise<{ readonly commit: Sha; readonly id: Sha }>;
   /**
    * Brings the volume's `repo` to `sha`. Objects are streamed as a bundle; a lost or damaged `repo`
    * is rebuilt.

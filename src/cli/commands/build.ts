@@ -5,6 +5,7 @@ import { requestedSource } from "../../coordinator/build/request/build-request.t
 import { WavesmithError } from "../../domain/errors.ts";
 import { buildIdForEvent } from "../../domain/events/event-ids.ts";
 import { makeEvent } from "../../domain/events/events.ts";
+import { present } from "../../domain/known.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { type NetworkPolicy, networkOf } from "../../domain/sandbox/network.ts";
 import { type Steered, withSteered } from "../builds/open.ts";
@@ -190,7 +191,7 @@ function requestHere(given: Run): RequestWay {
   // Trying the driver and opening the app both take a moment and are independent.
   const ready = usableDriver(given);
   ready.catch(() => undefined); // Awaited later.
-  return { ready, request: async (session) => requestInDirectory(given, session!, await ready) };
+  return { ready, request: async (session) => requestInDirectory(given, present(session, "the session"), await ready) };
 }
 
 const requestThere = ({ context, presenter, project, plan, request }: Run, server: Server): RequestWay => ({

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { present } from "../../domain/known.ts";
 import type { Context } from "../context.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
@@ -37,7 +38,7 @@ export async function detach(context: Context): Promise<number> {
     await rename(startLog, kept);
     child.disconnect();
     child.unref();
-    printStart(context, { buildId, log: kept, pid: child.pid! });
+    printStart(context, { buildId, log: kept, pid: present(child.pid, "its process id") });
     return exit.ok;
   } finally {
     interrupts.dispose();

@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { LogSource } from "../../api/log-sources.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import { endedBuildStatuses } from "../../domain/status.ts";
 import { chooseBuild } from "../builds/choose-build.ts";
 import { createLineSplitter, createLogCursor, type JobChunk } from "../builds/log-reader.ts";
@@ -83,7 +84,10 @@ function createWriter({ out, json }: Context, readable: (line: string) => string
   };
   return {
     chunk(sources: readonly LogSource[], { jobKey, at, text }: JobChunk): void {
-      const source = sources.find((candidate) => candidate.jobKey === jobKey)!;
+      const source = present(
+        sources.find((candidate) => candidate.jobKey === jobKey),
+        `the job ${jobKey}`,
+      );
       if (json) {
         out.json({ type: "log", at: at.toISOString(), source: source.label, task: source.taskKey, text });
         return;

@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { Context } from "../context.ts";
 import { dashboardFiles } from "../dashboard-files.ts";
 import { withServedApp } from "../data/served-app.ts";
@@ -51,7 +52,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const { engine, requestsPerMinute } = config;
   const report = (message: string): void => (json ? out.json({ type: "serve.told", message }) : out.line(message));
   const made = config.serveKey === null ? await serverKey(config) : null;
-  const key = config.serveKey ?? made!.key;
+  const key = config.serveKey ?? present(made, "the key").key;
   const warn = (message: string): void => context.warn(message);
   const dashboard = await dashboardFiles(() => report("building the dashboard, once after each change of it"));
   const given = config.previewDomain;

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
+import { present } from "../../domain/known.ts";
 import { endedBuildStatuses } from "../../domain/status.ts";
 import type { BuildWatch } from "../builds/port.ts";
 import type { Presenter } from "../view/presenter.ts";
@@ -42,7 +43,7 @@ export async function follow({ watch, whole, presenter, until }: FollowedWatch):
   } finally {
     watch.close();
   }
-  return view!;
+  return present(view, "the build");
 }
 
 /** Calls `look` repeatedly until it returns true; on a full disk, waits for space. */

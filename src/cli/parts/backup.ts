@@ -3,6 +3,7 @@
 import { fileURLToPath } from "node:url";
 import type { RestoredBackup } from "../../app/backup/read-backup.ts";
 import type { WrittenBackup } from "../../app/backup/write-backup.ts";
+import { present } from "../../domain/known.ts";
 import { type Config, openStore } from "../parts.ts";
 
 /** Writes a backup; see `writeBackup`. */
@@ -12,7 +13,7 @@ export async function backUp(config: Config, path: string): Promise<WrittenBacku
   const { store, database, close } = await openStore(config, "backup");
   try {
     const write = () => writeBackup(config, database.pool, path);
-    return (await store.alone(repositoriesLock, write, { wait: true }))!; // it waits, so it is never null
+    return present(await store.alone(repositoriesLock, write, { wait: true }), "the result"); // it waits, so it is never null
   } finally {
     await close();
   }

@@ -1,6 +1,6 @@
 import { waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/build/read-build.ts";
-import { itemAt } from "../../domain/known.ts";
+import { itemAt, present } from "../../domain/known.ts";
 import { makesPlan } from "../../domain/plan/brief.ts";
 import { agentSpecFor, hasFixer } from "../../domain/plan/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
@@ -153,7 +153,7 @@ function planLines(view: BuildView, hints: Hints): Line[] {
     return [{ tone: "strong", text: `  or, after editing the plan (${ways}): ${edited}` }];
   }
   if (has("added-check")) {
-    const way = `remove gates.${gate!.gate}.agent to rely on the plan's own checks`;
+    const way = `remove gates.${present(gate, "the gate").gate}.agent to rely on the plan's own checks`;
     return [{ tone: "strong", text: `  or, after editing the plan (${way}): ${edited}` }];
   }
   if (!has("command-not-found")) return [];
@@ -238,7 +238,7 @@ function attemptFailure(view: BuildView, wave: WaveView, attempt: AttemptView): 
 /** Shows a plan's faults one per line, and any other reason on one line. */
 function reasonLines(what: string, reason: string): Line[] {
   const faults = harmless(reason).split("\n");
-  if (!faults[0]!.startsWith("its plan has ")) return [{ tone: "bad", text: `${what}${oneLine(reason)}` }];
+  if (!itemAt(faults, 0).startsWith("its plan has ")) return [{ tone: "bad", text: `${what}${oneLine(reason)}` }];
   return faults.map((line, index) => ({ tone: "bad", text: index === 0 ? `${what}${line}` : `  ${line}` }));
 }
 
@@ -250,7 +250,8 @@ function commandOf(view: BuildView, attempt: AttemptView): string | null {
   const reason = attempt.reason ?? "";
   if (setup !== null && isOfSetup(reason)) return firstLines(setup.run);
   const service = /^service (\S+) /.exec(reason)?.[1];
-  if (service !== undefined && Object.hasOwn(services, service)) return firstLines(services[service]!.command);
+  if (service !== undefined && Object.hasOwn(services, service))
+    return firstLines(present(services[service], service).command);
   const task = view.tasks.find((candidate) => candidate.key === attempt.taskKey);
   const check = /^check (\d+)\b/.exec(reason)?.[1];
   const acceptance = check === undefined ? undefined : task?.definition.acceptance[Number(check) - 1];

@@ -1,3 +1,4 @@
+import { present } from "../../domain/known.ts";
 import { maxLosses } from "../../domain/losses.ts";
 import type { AttemptRow, StoreTransaction, TaskRow } from "../../store/port.ts";
 import { eventsOf } from "../build-events.ts";
@@ -17,13 +18,14 @@ export async function applyOutcome(transaction: StoreTransaction, ports: Ports, 
     summary: null,
     changed: [],
   };
-  const [settled] = await transaction.attempts.update(
+  const [updated] = await transaction.attempts.update(
     { id: attempt.id, fence: attemptRef.fence },
     { status: "settled", outcome: verdict.outcome, reason: verdict.reason, endedAt: ports.clock.now() },
   );
-  await settleComments(transaction, ports, settled!);
-  if (task !== null) await settleTask(transaction, ports, { attempt: settled!, task });
-  else await settleHeadAttempt(transaction, ports, settled!);
+  const settled = present(updated, `attempt ${attempt.id}`);
+  await settleComments(transaction, ports, settled);
+  if (task !== null) await settleTask(transaction, ports, { attempt: settled, task });
+  else await settleHeadAttempt(transaction, ports, settled);
 }
 
 async function settleTask(
@@ -69,7 +71,7 @@ async function settleTask(
   const build = await transaction.builds.get({ id: attempt.buildId });
   const wave = await transaction.waves.get({ id: attempt.waveId });
   await eventsOf(transaction, build).taskFailed(task, wave, {
-    outcome: attempt.outcome!,
+    outcome: present(attempt.outcome, "the outcome"),
     reason: attempt.reason ?? "",
   });
 }

@@ -1,4 +1,5 @@
 import type { ContextPack } from "../../agents/port.ts";
+import { present } from "../../domain/known.ts";
 import { matchesAny } from "../../domain/paths/write-globs.ts";
 import { agentSpecFor, type Plan } from "../../domain/plan/plan.ts";
 import { providerToolsOf } from "../../domain/sandbox/network.ts";
@@ -52,7 +53,7 @@ export async function attemptStages(
             ...base,
             name: `check ${index + 1}`,
             argv: shellArgv(acceptance.check),
-            timeoutMs: Math.min(task!.definition.timeoutMs, 10 * 60_000),
+            timeoutMs: Math.min(present(task, "its task").definition.timeoutMs, 10 * 60_000),
             continueOnFailure: true,
           }),
         ],

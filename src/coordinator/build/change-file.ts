@@ -2,14 +2,14 @@ import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { mainRef } from "../../domain/refs/ref-names.ts";
 import { activeBuildStatuses } from "../../domain/status.ts";
-import type { FileChange } from "../../workspace/port.ts";
+import type { FileCommit } from "../../workspace/port.ts";
 import type { Ports } from "../port.ts";
 
 // A person changes a file between builds: the change is a commit on main, and the next build starts
 // from it. While a build is active, main is its own (W3), so the change is refused. The project's
 // lock keeps a build from becoming active meanwhile.
 
-interface Change extends Pick<FileChange, "path" | "from" | "message" | "author"> {
+interface Change extends Pick<FileCommit, "path" | "from" | "message" | "author"> {
   readonly projectId: ProjectId;
   /** The id that the file must have; null: it must not exist, undefined: any. */
   readonly expected: string | null | undefined;

@@ -34,7 +34,7 @@ async function baseOf(
 ): Promise<Pick<BuildBase, "head" | "conflicts">> {
   const { workspace } = ports;
   const main = await workspace.resolve(projectId, mainRef);
-  const stays = { head: main!, conflicts: [] };
+  const stays = { head: present(main, "main"), conflicts: [] };
   if (plan.source.kind === "empty" || plan.source.update === undefined) return stays;
   const base = await findBase(ports, { projectId, plan, brief, date });
   if (base === null) return stays;

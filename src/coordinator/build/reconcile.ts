@@ -1,4 +1,5 @@
 import type { EventName } from "../../domain/events/events.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { BuildRow, OutboxRow, StoreTransaction } from "../../store/port.ts";
 import { liveAttemptsOf } from "../../store/queries/attempts.ts";
 import { sandboxBuildOf } from "../../store/queries/builds.ts";
@@ -62,10 +63,10 @@ async function askAgain(ports: Ports, build: BuildRow): Promise<void> {
     if (present.status !== build.status || present.movedAt > build.movedAt) return;
     const unanswered = await lastRequests(transaction, build.id);
     const epoch = present.epoch + 1;
-    const [raised] = await transaction.builds.update({ id: build.id }, { epoch, movedAt: ports.clock.now() });
+    const raised = await transaction.builds.update({ id: build.id }, { epoch, movedAt: ports.clock.now() });
     await advance(transaction, ports, build.id);
     for (const asked of unanswered) {
-      await eventsOf(transaction, raised!).again(asked, askAgainEpochs + epoch);
+      await eventsOf(transaction, itemAt(raised, 0)).again(asked, askAgainEpochs + epoch);
     }
   });
 }

@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import { present } from "../../domain/known.ts";
+import { itemAt, present } from "../../domain/known.ts";
 import { planTaskKey } from "../../domain/plan/brief.ts";
 import { hasFixer } from "../../domain/plan/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
@@ -54,7 +54,7 @@ export async function retryBuild(
       status: activeBuildStatuses,
     });
     if (other !== null) throw busy(buildId, other.id);
-    const [running] = await transaction.builds.update(
+    const updated = await transaction.builds.update(
       { id: buildId },
       {
         status: "running",
@@ -67,8 +67,8 @@ export async function retryBuild(
     );
     if (replacement.model !== undefined) await forgetModels(transaction, buildId);
     await reopenTasks(transaction, buildId);
-    if (wave !== null) await reopenWave(transaction, ports, running!, wave, head);
-    if (wave !== null) await askPreview(transaction, running!, wave);
+    if (wave !== null) await reopenWave(transaction, ports, itemAt(updated, 0), wave, head);
+    if (wave !== null) await askPreview(transaction, itemAt(updated, 0), wave);
     await advance(transaction, ports, buildId);
   });
 }

@@ -1,3 +1,4 @@
+import { present } from "../../domain/known.ts";
 import type { JobState } from "../../sandbox/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { withDenials } from "../job/denials.ts";
@@ -46,7 +47,7 @@ async function judgeGateRun(ports: Ports, loaded: LoadedGate, state: JobState | 
   const mask = await gateMask(ports, build, run);
   const explain = async (judged: Judged) => maskJudged(mask, await explainVerdict(ports, loaded, judged));
   if (addedPhase(run) !== null) {
-    const next = await afterAdded(ports, await ensureSandbox(ports, build), loaded, state!);
+    const next = await afterAdded(ports, await ensureSandbox(ports, build), loaded, present(state, "the job"));
     return "goOn" in next ? { kind: "goes-on", evidence: next.goOn } : { kind: "verdict", judged: await explain(next) };
   }
   const own = await judgeOwnChecks(ports, loaded, state);

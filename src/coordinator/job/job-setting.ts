@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import type { JobSpec, StageSpec } from "../../sandbox/port.ts";
 import { shellArgv, stage } from "./job-stages.ts";
@@ -26,7 +27,9 @@ export interface JobSetting {
 export async function prepareJob(frame: JobFrame): Promise<JobSetting> {
   const { ports, endpoint, plan } = frame;
   const services = neededServices(frame);
-  const [port, ...servicePorts] = await endpoint.guest.allocatePorts(1 + services.length);
+  const allocated = await endpoint.guest.allocatePorts(1 + services.length);
+  const port = itemAt(allocated, 0);
+  const servicePorts = allocated.slice(1);
   const env: Record<string, string> = {
     ...withOwnCache(frame, { ...plan.env, ...frame.env }),
     ...ports.secrets.values(plan.secrets),
@@ -37,7 +40,7 @@ export async function prepareJob(frame: JobFrame): Promise<JobSetting> {
   });
   const setup = await planSetup(frame, env);
   const stages = [...setup.stages, ...services.map(([name, service]) => serviceStage(frame, env, name, service))];
-  return { env, stages, port: port!, reach: reachOf(frame, [port!, ...servicePorts], setup.after) };
+  return { env, stages, port, reach: reachOf(frame, [port, ...servicePorts], setup.after) };
 }
 
 function reachOf({ treePath, ownCache }: JobFrame, ports: number[], after: string | null): JobSetting["reach"] {

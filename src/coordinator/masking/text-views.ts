@@ -1,4 +1,4 @@
-import { itemAt } from "../../domain/known.ts";
+import { itemAt, present } from "../../domain/known.ts";
 // A text without its escapes, with a map back to the original.
 
 export interface View {
@@ -90,7 +90,7 @@ function decodeEscape(match: string): string {
     const digits = match.slice(2, -1);
     return utf8(/^x/i.test(digits) ? Number.parseInt(digits.slice(1), 16) : Number(digits));
   }
-  if (match.startsWith("&")) return named[match.slice(1, -1)]!;
+  if (match.startsWith("&")) return present(named[match.slice(1, -1)], match);
   const text = match.replace(/^\\+/, "");
   if (/^[0-3][0-7]{2}$/.test(text)) return String.fromCharCode(Number.parseInt(text, 8));
   if (/^x[0-9a-f]{2}$/i.test(text)) return String.fromCharCode(Number.parseInt(text.slice(1), 16));

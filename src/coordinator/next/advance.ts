@@ -164,7 +164,10 @@ async function dispatch(
 ): Promise<void> {
   const { build, wave } = state;
   for (const key of keys) {
-    const task = state.tasks.find((candidate) => candidate.key === key)!;
+    const task = present(
+      state.tasks.find((candidate) => candidate.key === key),
+      `task ${key}`,
+    );
     const number = task.attempts + 1;
     const id = ports.ids("attempt");
     await transaction.tasks.update({ id: task.id }, { attempts: number });
@@ -245,12 +248,15 @@ async function causeOfFix(
   const { id: waveId, headSha } = state.wave;
   if (gate === "approval") {
     const by = { by: "createdAt", descending: true } as const;
-    const rejection = await transaction.approvals.find({ waveId, sha: headSha!, decision: "rejected" }, by);
+    const rejection = await transaction.approvals.find(
+      { waveId, sha: present(headSha, "headSha"), decision: "rejected" },
+      by,
+    );
     // Without a rejection, people's comments are the cause.
     return { gateRunId: null, approvalId: rejection?.id ?? null };
   }
-  const run = state.gateRuns.findLast((candidate) => candidate.gate === gate && candidate.sha === headSha)!;
-  return { gateRunId: run.id, approvalId: null };
+  const run = state.gateRuns.findLast((candidate) => candidate.gate === gate && candidate.sha === headSha);
+  return { gateRunId: present(run, `the run of ${gate}`).id, approvalId: null };
 }
 
 async function askApproval(transaction: StoreTransaction, state: WaveState): Promise<void> {

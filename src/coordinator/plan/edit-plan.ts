@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import { makesPlan, planTaskKey } from "../../domain/plan/brief.ts";
 import { isMergeTask, withFirstTask } from "../../domain/plan/merge-task.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
@@ -40,7 +41,7 @@ export async function editPlan(
     const edited = behindFirstTask(present, tasks, { ...given, source: sourceOf(present, given) });
     const edit = compareTasks(tasks, edited);
     await storeTasksOf(transaction, ports, present, { tasks, edited, edit });
-    const [running] = await transaction.builds.update(
+    const updated = await transaction.builds.update(
       { id: buildId },
       {
         plan: edited,
@@ -56,7 +57,7 @@ export async function editPlan(
     await reopenTasks(transaction, buildId);
     if (wave !== null) {
       await approvePlan(transaction, ports, present, { wave, by });
-      await settleOpenWave(transaction, ports, running!, { edit, before: present.plan }, head);
+      await settleOpenWave(transaction, ports, itemAt(updated, 0), { edit, before: present.plan }, head);
     }
     await advance(transaction, ports, buildId);
     return edit;

@@ -69,7 +69,13 @@ export async function applyPlan(transaction: StoreTransaction, ports: Ports, att
   if (plan === undefined) return;
   const build = await transaction.builds.get({ id: attempt.buildId });
   const tasks = await tasksOfBuild(transaction, build.id);
-  const edited = withFirstTask(plan, tasks.find(({ key }) => key === planTaskKey)!.definition);
+  const edited = withFirstTask(
+    plan,
+    present(
+      tasks.find(({ key }) => key === planTaskKey),
+      planTaskKey,
+    ).definition,
+  );
   await storeTasksOf(transaction, ports, build, { tasks, edited, edit: compareTasks(tasks, edited) });
   await transaction.builds.update({ id: build.id }, { plan: edited, planVersion: build.planVersion + 1 });
 }

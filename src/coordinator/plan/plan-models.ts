@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import { isProviderName, parseModel } from "../../domain/models.ts";
 import {
   type AgentSpec,
@@ -71,7 +72,7 @@ export function modelFaults(models: Pick<Models, "isPriced">, plan: Plan): PlanF
         role,
         `${spec.model} names no model: write provider:model, such as anthropic:claude-sonnet-5, openai:gpt-6-sol, google:gemini-3.8-flash or compatible:llama3.3`,
       );
-    } else if (plan.limits.budget.usd !== null && isNamed && !models.isPriced(spec.model!)) {
+    } else if (plan.limits.budget.usd !== null && isNamed && !models.isPriced(present(spec.model, "its model"))) {
       fault(
         role,
         `what ${spec.model} costs is unknown, and the plan has a limit in USD: limit tokens, or give a price (WAVESMITH_PRICES)`,

@@ -65,5 +65,10 @@ async function reopenHead(transaction: StoreTransaction, ports: Ports, build: Bu
     { status, headSha, epoch, fixRounds: 0, reason: null, passedAt: null, endedAt: null },
   );
   if (status === "joining")
-    await askGenerate(transaction, ports, { build, wave, baseSha: present(headSha, "headSha") }, generate!.paths);
+    await askGenerate(
+      transaction,
+      ports,
+      { build, wave, baseSha: present(headSha, "headSha") },
+      present(generate, "generate").paths,
+    );
 }

@@ -118,7 +118,7 @@ async function findLeftovers(
   const endpoint = await ensureSandbox(ports, build);
   for (const attempt of new Map(attempts.map((one) => [one.taskId, one])).values())
     await clearPaths(ports, endpoint, attempt);
-  const ref = leftoversRef(build.id, wave.number, sharedTreeAt(treePath)!.epoch);
+  const ref = leftoversRef(build.id, wave.number, present(sharedTreeAt(treePath), treePath).epoch);
   const projectId = build.projectId;
   const keep = ports.workspace.keepTree({
     projectId,
@@ -136,7 +136,10 @@ async function findLeftovers(
   });
   if (kept === null) return noLeftovers;
   const changed = kept.commit === null ? [] : await unlikeBoth(ports, { build, wave }, joined.head, kept.commit);
-  const tasks = await ports.store.tasks.list({ id: attempts.map(({ taskId }) => taskId!) }, { by: "position" });
+  const tasks = await ports.store.tasks.list(
+    { id: attempts.map(({ taskId }) => present(taskId, "taskId")) },
+    { by: "position" },
+  );
   const conflicting = new Set(joined.conflicts.map(({ taskKey }) => taskKey));
   const claimed = new Set(tasks.flatMap((task) => (conflicting.has(task.key) ? task.changedFiles : [])));
   const isGenerated = createPathMatcher(build.plan.generated.map(({ path }) => path));
@@ -193,7 +196,7 @@ export async function closeTreeOfWave(ports: Ports, buildId: string, waveNumber:
 
 /** Keeps the leftovers of a wave that was never joined, such as a cancelled one. */
 async function keepLeftovers(ports: Ports, { build, wave, treePath }: InTree): Promise<void> {
-  const ref = leftoversRef(build.id, wave.number, sharedTreeAt(treePath)!.epoch);
+  const ref = leftoversRef(build.id, wave.number, present(sharedTreeAt(treePath), treePath).epoch);
   if ((await ports.workspace.resolve(build.projectId, ref)) !== null) return;
   const head = await sharedBase(ports, build, wave);
   const found = await findLeftovers(ports, { build, wave, treePath }, { head, conflicts: [] });

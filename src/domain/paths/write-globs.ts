@@ -16,7 +16,7 @@ export interface CompiledGlob {
 export function compileGlob(glob: string): CompiledGlob {
   const text = normaliseGlob(glob);
   // A `**` after a slash may match nothing, so the slash before it is not part of every path.
-  const plain = /^[^*?[\]{},\\]*/.exec(text)![0].replace(/\/$/, "");
+  const plain = text.replace(/[*?[\]{},\\][\s\S]*$/, "").replace(/\/$/, "");
   return { prefix: plain, machine: compileMachine([glob]) };
 }
 

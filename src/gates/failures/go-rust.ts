@@ -45,9 +45,9 @@ function goLinesOf(lines: readonly string[], index: number, start: number): read
 function goLog(lines: readonly string[]): { message: string; place: SourcePlace } | null {
   const at = lines.findIndex((line) => /^\s+\S+\.go:\d+: ?/.test(line));
   if (at < 0) return null;
-  const [, file, line, text] = /^\s+(\S+\.go):(\d+): ?(.*)$/.exec(itemAt(lines, at))!;
-  const message = text !== "" ? text! : firstWords(lines.slice(at + 1));
-  return { message, place: { file: file!, line: Number(line) } };
+  const [, file = "", line, text = ""] = /^\s+(\S+\.go):(\d+): ?(.*)$/.exec(itemAt(lines, at)) ?? [];
+  const message = text !== "" ? text : firstWords(lines.slice(at + 1));
+  return { message, place: { file, line: Number(line) } };
 }
 
 /**

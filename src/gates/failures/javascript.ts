@@ -105,11 +105,8 @@ export const nodeErrors: FailureReader = (lines) => {
   const frame = findOwnFrame(body);
   // A syntax error has its place above: `/path/a.js:3`, the line of code, a caret, a blank line.
   const above = lines.slice(Math.max(0, at - 6), at).map((line) => /^((?:file:\/\/)?\/\S+?):(\d+)$/.exec(line));
-  const place = above.find((match) => match !== null && !match[1]!.includes("node:"));
-  if (frame === null && (place === null || place === undefined)) return [];
-  const where =
-    /SyntaxError/.test(itemAt(lines, at)) && place ? { file: itemAt(place, 1), line: Number(place[2]) } : frame;
-  return [
-    () => createFailure("command-failed", itemAt(lines, at), where ?? { file: place![1]!, line: Number(place![2]) }),
-  ];
+  const match = above.find((found) => found !== null && !itemAt(found, 1).includes("node:"));
+  const place = match ? { file: itemAt(match, 1), line: Number(match[2]) } : null;
+  const where = /SyntaxError/.test(itemAt(lines, at)) ? (place ?? frame) : (frame ?? place);
+  return where === null ? [] : [() => createFailure("command-failed", itemAt(lines, at), where)];
 };

@@ -8,7 +8,7 @@ export const pytestFailures: FailureReader = (lines) => {
   return lines.flatMap((line) => {
     const match = /^(FAILED|ERROR) (\S+?\.py)(?:::(.+?))?(?: - (.*))?$/.exec(line);
     if (match === null) return [];
-    const [, kind, file, test] = match;
+    const [, kind, file = "", test] = match;
     return [
       () => {
         const title = test === undefined ? `ERROR collecting ${file}` : test.replaceAll("::", ".");
@@ -16,8 +16,8 @@ export const pytestFailures: FailureReader = (lines) => {
         const reason = match[4] ?? section.map((text) => /^E\s+(.+)$/.exec(text)?.[1]).find(Boolean) ?? "";
         const name = test ?? (kind === "ERROR" ? "could not be collected" : "");
         return createFailure("test-failure", joinNameAndReason(name, reason), {
-          file: file!,
-          ...lineIn(section, file!),
+          file,
+          ...lineIn(section, file),
         });
       },
     ];

@@ -50,7 +50,7 @@ function packageParts(text: string, commands: readonly string[]): string {
   const manifest = readManifest(text);
   const scripts = scriptsOf(text);
   const usedNames = usedScripts(commands, scripts).filter(
-    (name) => Object.hasOwn(scripts, name) && !placeholder.test(scripts[name]!),
+    (name) => Object.hasOwn(scripts, name) && !placeholder.test(scripts[name] ?? ""),
   );
   const parts: [string, unknown][] = usedNames.map((name) => [`scripts.${name}`, scripts[name]]);
   for (const key of runnerKeys) if (manifest[key] !== undefined) parts.push([key, manifest[key]]);

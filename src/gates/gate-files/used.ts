@@ -33,7 +33,7 @@ export function usedScripts(commands: readonly string[], scripts: Readonly<Recor
     for (const name of run.flatMap((script) => [script, `pre${script}`, `post${script}`])) {
       if (used.has(name)) continue;
       used.add(name);
-      if (Object.hasOwn(scripts, name)) queue.push(scripts[name]!);
+      if (Object.hasOwn(scripts, name)) queue.push(scripts[name] ?? "");
     }
   }
   return [...used].sort();
@@ -52,7 +52,7 @@ export function expandCommands(
   for (let before = -1; before < known.size; ) {
     before = known.size;
     for (const name of usedScripts([...known], files.scripts)) {
-      if (Object.hasOwn(files.scripts, name)) known.add(files.scripts[name]!);
+      if (Object.hasOwn(files.scripts, name)) known.add(files.scripts[name] ?? "");
     }
     if (files.makefile !== null) for (const line of usedRules(files.makefile, [...known])) known.add(line.trim());
   }

@@ -1,7 +1,7 @@
 import { type Loader, type TransformFailure, type TransformOptions, transform } from "esbuild";
 import { parseAllDocuments } from "yaml";
 import type { Finding } from "../../domain/gate/finding.ts";
-import { itemAt } from "../../domain/known.ts";
+import { itemAt, present } from "../../domain/known.ts";
 import { yamlDepth } from "../../domain/plan/yaml-depth.ts";
 import { syntaxError } from "../syntax-stages.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
@@ -49,7 +49,7 @@ function parserFor(path: string): Parser | null {
   if (extension === "css") return parseCss;
   if (/\.d\.[cm]?ts$/.test(name)) return parseDeclarations;
   if (!Object.hasOwn(loaders, extension)) return null;
-  return scripts[extension]!;
+  return present(scripts[extension], extension);
 }
 
 /** Whether the tools for this JSON file accept comments and trailing commas. */

@@ -109,7 +109,7 @@ const longestBlock = 8_000;
 /** Returns the lines from here to the end of the block: the next line indented no deeper. */
 function blockAt(code: string, index: number): string {
   // The match may start at the end of the line before the case.
-  const from = index + /^\s*/.exec(code.slice(index, index + 1_000))![0].length;
+  const from = index + (/^\s*/.exec(code.slice(index, index + 1_000))?.[0].length ?? 0);
   const start = code.lastIndexOf("\n", from) + 1;
   const [first = "", ...rest] = code.slice(start, start + longestBlock).split("\n");
   const end = rest.findIndex((line) => line.trim() !== "" && indentOf(line) <= indentOf(first));

@@ -2,8 +2,10 @@
 //
 // MP1. A call is made only when its worst case is reserved (W10), and settled once, however it
 // ends.
+
 import type { IncomingMessage } from "node:http";
 import { messageOf } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import { leastOutputOf, limitBody, outputLimitOf, usualOutputTokens } from "../apis.ts";
 import type { FindLimits } from "../limits.ts";
 import type { Cassette, CassetteAnswer, CassetteCall, ModelLedger, Settlement } from "../port.ts";
@@ -109,7 +111,7 @@ export async function passOn(
     const status = reply?.statusCode ?? 502;
     if (isBusyStatus(status) && hasTime(maxPauseMs)) {
       call.wasSent = false;
-      const waitMs = backoff.busy(provider.name, await requestedWait(reply!));
+      const waitMs = backoff.busy(provider.name, await requestedWait(present(reply, "the reply")));
       parts.warn(`${provider.name} answers ${status}: its calls wait for ${Math.ceil(waitMs / 1000)} s`);
     } else if (reply === null || (isFailingStatus(status) && isPatient)) {
       call.wasSent = false;

@@ -62,7 +62,7 @@ function reportUnion(errors: readonly (readonly Issue[])[], path: PlanPath, plan
     for (const issue of nearest) reportIssue(issue, [...path, ...issue.path.map(toStep)], plan, sink);
     return;
   }
-  const expectations = errors.map((issues) => issues.find(isOfAnotherType)!).map(expectation);
+  const expectations = errors.flatMap((issues) => issues.find(isOfAnotherType) ?? []).map(expectation);
   sink.add(
     "wrong-type",
     path,

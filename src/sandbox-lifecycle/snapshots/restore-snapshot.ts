@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { SandboxRow, SnapshotRow, StoreTransaction } from "../../store/port.ts";
 import type { LifecyclePorts } from "../port.ts";
 import { bootSubject, emitSandboxEvent, presentStates } from "../sandbox-events.ts";
@@ -38,7 +39,7 @@ const notKept = ({ id, state }: SnapshotRow): WavesmithError =>
   });
 
 const open = (ports: LifecyclePorts, { id, format, sha256 }: SnapshotRow): Promise<Readable> =>
-  ports.snapshots.get(id, format, sha256!);
+  ports.snapshots.get(id, format, present(sha256, "its checksum"));
 
 async function restoreAlone(
   ports: LifecyclePorts,

@@ -1,4 +1,5 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { ArchiveFormat } from "../../sandbox/port.ts";
 import type { SandboxRow, SnapshotRow } from "../../store/port.ts";
 import type { LifecyclePorts } from "../port.ts";
@@ -28,7 +29,7 @@ export async function takeSnapshot(
   options: SnapshotOptions,
 ): Promise<SnapshotRow> {
   const kept = await withVolumeAlone(ports, sandbox.projectId, () => takeSnapshotAlone(ports, sandbox, options));
-  return kept!;
+  return present(kept, "the snapshot"); // it waits, so it is never null
 }
 
 /** The same for a caller that holds the volume's lock. */
@@ -42,7 +43,7 @@ export async function takeSnapshotAlone(
   const written = await ports.store.alone(writingLock(id), () => write(ports, sandbox, { ...options, format, id }), {
     wait: true,
   });
-  return written!;
+  return present(written, "the snapshot"); // it waits, so it is never null
 }
 
 /** The lock for writing a snapshot (SN1). */
@@ -87,7 +88,7 @@ async function write(
       { id, state: "writing" },
       { state: "kept", ...kept, endedAt: ports.clock.now() },
     );
-    return row!;
+    return present(row, `snapshot ${id}`);
   } catch (error) {
     await failSnapshot(ports, id, messageOf(error)).catch((failure: unknown) =>
       // The retention cron removes it.

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { GuestHealth, SandboxEndpoint } from "../../sandbox/port.ts";
 import type { SandboxRow } from "../../store/port.ts";
 import { recordBoot, settleIntent } from "../boots.ts";
@@ -75,8 +76,8 @@ async function checkSandbox(ports: LifecyclePorts, row: SandboxRow): Promise<boo
     await withSandboxAlone(ports, row.projectId, () => adopt(ports, row, endpoint), { wait: false });
     return false;
   }
-  await remember(ports, row, health!);
-  await watchVolume(ports, row, health!);
+  await remember(ports, row, present(health, "its health"));
+  await watchVolume(ports, row, present(health, "its health"));
   return false;
 }
 

@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { present } from "../../domain/known.ts";
 import type { DriverTraits, SandboxDriver } from "../port.ts";
 import { lazyDriver } from "./lazy.ts";
 
@@ -47,7 +48,10 @@ export const driverNames = Object.keys(drivers) as readonly DriverName[];
 export const driverChoices = driverNames.join(", ").replace(/, (?=[^,]*$)/, " or ");
 
 /** The driver that isolates nothing, for people who choose it. */
-export const unsafeDriver = driverNames.find((name) => drivers[name].traits.isolation === "none")!;
+export const unsafeDriver = present(
+  driverNames.find((name) => drivers[name].traits.isolation === "none"),
+  "a driver without isolation",
+);
 
 /** Returns the traits of a driver. A build of another version may have one that we do not know. */
 export const traitsOf = (name: string): DriverTraits =>

@@ -6,6 +6,7 @@
 // which finds a process whose id was never recorded. Only processes with that mark are ended.
 // EG3. The folder that is shown in the sandbox stays the same over every start, because a running
 // sandbox has it mounted.
+
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -24,6 +25,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
+import { present } from "../../domain/known.ts";
 import type { NetworkPolicy } from "../../domain/sandbox/network.ts";
 import { withLock } from "../host/lock.ts";
 import { findProcesses, killProcess, machineBootId, processStart } from "../host/processes.ts";
@@ -199,7 +201,8 @@ async function start(request: EgressRequest, state: string, program: EgressProgr
   await Promise.race([failed, new Promise((done) => child.once("spawn", done))]);
   failed.catch(() => undefined); // Only starting it could fail.
   child.unref();
-  const record: EgressRecord = { ...intent, pid: child.pid!, pidStart: processStart(child.pid!) };
+  const pid = present(child.pid, "its process id");
+  const record: EgressRecord = { ...intent, pid, pidStart: processStart(pid) };
   writeRecord(state, record);
   const isOver = () => child.exitCode !== null || child.signalCode !== null;
   if (await untilHolds(state, record.policy, isOver)) {
@@ -230,7 +233,7 @@ async function change(state: string, record: EgressRecord): Promise<void> {
   for (const deadline = performance.now() + startLimitMs; ; ) {
     if (!isRunning(record) || performance.now() > deadline)
       throw unavailable(projectId, "did not apply its new policy");
-    process.kill(pid!, "SIGHUP");
+    process.kill(present(pid, "its process id"), "SIGHUP");
     if ((await policyInForce(state)) === record.policy) break;
     await delay(20);
   }

@@ -23,7 +23,7 @@ export function parseTarget(text: string, usualPort: number | null): Target | nu
   const port = digits === undefined ? usualPort : Number(digits);
   if (port === null || port < 1 || port > 65_535) return null;
   if (address !== undefined) return isIPv6(address) ? { host: address.toLowerCase(), port, isAddress: true } : null;
-  const host = name!.toLowerCase().replace(/\.$/, "");
+  const host = (name ?? "").toLowerCase().replace(/\.$/, "");
   if (isIPv4(host)) return { host, port, isAddress: true };
   return isName(host) ? { host, port, isAddress: false } : null;
 }

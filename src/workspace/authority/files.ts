@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { FileChange, Sha, TreeEntry } from "../port.ts";
+import type { FileCommit, Sha, TreeEntry } from "../port.ts";
 import type { ScratchFolders } from "../trees/scratch.ts";
 import { assertSha, type Git, identityEnvironment, splitZ } from "./git.ts";
 
@@ -74,7 +74,7 @@ export function readBlobStream(git: Git, gitDir: string, id: Sha): ReadableStrea
  */
 export async function commitFile(
   { git, gitDir, scratch }: { git: Git; gitDir: string; scratch: ScratchFolders },
-  change: FileChange,
+  change: FileCommit,
 ): Promise<{ commit: Sha; id: Sha }> {
   const { parent, path, author, date, message } = change;
   const id = assertSha(await git.text(["hash-object", "-w", "--no-filters", "--", change.from], { gitDir }));

@@ -1,6 +1,8 @@
 // Returns a usable sandbox: the running one if it fits, otherwise the stopped container, started,
 // or a new container on the same volume (DK3).
+
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { present } from "../../../domain/known.ts";
 import { guestProtocolVersion } from "../../../guest/protocol.ts";
 import { endingWith, startEgress } from "../../egress/egress.ts";
 import type { SandboxEndpoint, SandboxSpec } from "../../port.ts";
@@ -113,12 +115,12 @@ async function create(resources: DockerResources, spec: SandboxSpec, wants: Want
   const options = sandboxContainer(spec, wants, volume, await makingOf(resources));
   await createContainer(resources.engine, options, () => withoutImage(resources));
   try {
-    await startContainer(resources.engine, options.name!);
+    await startContainer(resources.engine, present(options.name, "its name"));
   } catch (error) {
     // An engine with a lower limit of its own cannot set one.
     if (!resources.limitsFiles || !/rlimit/i.test(messageOf(error))) throw error;
     resources.limitsFiles = false;
-    await removeContainer(resources.engine, options.name!);
+    await removeContainer(resources.engine, present(options.name, "its name"));
     await create(resources, spec, wants, volume);
   }
 }

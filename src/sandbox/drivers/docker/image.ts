@@ -240,7 +240,7 @@ async function* linesOf(stream: Readable): AsyncIterable<EngineLine> {
   let rest = "";
   for await (const chunk of stream.setEncoding("utf8")) {
     const lines = (rest + chunk).split("\n");
-    rest = lines.pop()!;
+    rest = lines.pop() ?? "";
     for (const line of lines) if (line.trim() !== "") yield JSON.parse(line);
   }
   if (rest.trim() !== "") yield JSON.parse(rest);

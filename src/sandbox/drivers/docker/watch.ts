@@ -64,7 +64,7 @@ async function* linesOf(stream: Readable, signal: AbortSignal): AsyncIterable<En
     let rest = "";
     for await (const chunk of stream.setEncoding("utf8")) {
       const lines = (rest + chunk).split("\n");
-      rest = lines.pop()!.slice(0, maxLineBytes);
+      rest = (lines.pop() ?? "").slice(0, maxLineBytes);
       for (const line of lines) if (line.trim() !== "") yield JSON.parse(line) as EngineEvent;
     }
   } catch {

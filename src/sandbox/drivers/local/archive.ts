@@ -2,7 +2,7 @@
 // volume. The program ends with its standard input, also when we are killed. We never kill it,
 // because a bwrap killed while it creates namespaces leaves a process that waits forever and holds
 // the pipes open.
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { join } from "node:path";
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -46,8 +46,8 @@ export async function packLocalFolder(work: ArchiveWork): Promise<Readable> {
   const archive = new PassThrough();
   const complaint = complaintOf(child);
   archive.on("close", () => {
-    child.stdin!.destroy();
-    child.stdout!.destroy();
+    child.stdin.destroy();
+    child.stdout.destroy();
   });
   child.on("close", (code, signal) => {
     if (code === 0) {
@@ -57,8 +57,8 @@ export async function packLocalFolder(work: ArchiveWork): Promise<Readable> {
     }
     archive.destroy(failure(`the volume ${work.folder} could not be packed`, complaint() || `${code ?? signal}`));
   });
-  child.stdout!.on("error", (error) => archive.destroy(error));
-  child.stdout!.pipe(archive, { end: false });
+  child.stdout.on("error", (error) => archive.destroy(error));
+  child.stdout.pipe(archive, { end: false });
   return archive;
 }
 
@@ -69,11 +69,11 @@ export async function packLocalFolder(work: ArchiveWork): Promise<Readable> {
 export async function unpackLocalFolder(work: ArchiveWork & { maxBytes: number }, archive: Readable): Promise<void> {
   const child = await begin(work, ["unpack", "--max-bytes", String(work.maxBytes)]);
   const complaint = complaintOf(child);
-  child.stdout!.resume();
+  child.stdout.resume();
   const ended = new Promise<number | string>((resolve) =>
     child.on("close", (code, signal) => resolve(code ?? signal ?? "")),
   );
-  const fed = await pipeline(archive, child.stdin!).then(
+  const fed = await pipeline(archive, child.stdin).then(
     () => null,
     (error: NodeJS.ErrnoException) => error,
   );
@@ -90,7 +90,7 @@ const failure = (what: string, why: string): WavesmithError =>
 
 type Verb = readonly ["pack", "--while-stdin"] | readonly ["unpack", "--max-bytes", string];
 
-async function begin(work: ArchiveWork, verb: Verb): Promise<ChildProcess> {
+async function begin(work: ArchiveWork, verb: Verb): Promise<ChildProcessWithoutNullStreams> {
   await prepareFolder(work.places.run, null);
   const { program, args } = work.options.unsafe ? plainCommand(work, verb) : sandboxedCommand(work, verb);
   const child = spawn(program, args, {
@@ -131,9 +131,9 @@ function sandboxedCommand(work: ArchiveWork, verb: Verb): OuterCommand {
 }
 
 /** Returns the last output on standard error. */
-function complaintOf(child: ChildProcess): () => string {
+function complaintOf(child: ChildProcessWithoutNullStreams): () => string {
   let text = "";
-  child.stderr!.on("data", (chunk: Buffer) => {
+  child.stderr.on("data", (chunk: Buffer) => {
     text = (text + chunk.toString("utf8")).slice(-complaintBytes);
   });
   return () => text;

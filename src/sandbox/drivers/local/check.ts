@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { isDiskFull, saysDiskFull } from "../../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
-import { itemAt } from "../../../domain/known.ts";
+import { itemAt, present } from "../../../domain/known.ts";
 import { removeTree } from "../../../guest/files/remove-tree.ts";
 import { type HostFacts, readHostFacts } from "../../host/machine.ts";
 import { findProgram, installCommand } from "../../host/programs.ts";
@@ -126,7 +126,7 @@ function trialIn(
   const user = sandboxUser(options.dataDir);
   return (command) => {
     const sandbox = {
-      bwrap: findProgram("bwrap", options.env.PATH)!,
+      bwrap: present(findProgram("bwrap", options.env.PATH), "bwrap"),
       shown,
       writable: [{ source: volume, target: "/workspace" }],
       network: "none",
@@ -135,7 +135,7 @@ function trialIn(
       command,
     } as const;
     const { program, args }: OuterCommand = user === null ? outerCommand(sandbox) : outerCommandFor(user, sandbox);
-    return [findProgram(program, options.env.PATH)!, args];
+    return [present(findProgram(program, options.env.PATH), program), args];
   };
 }
 

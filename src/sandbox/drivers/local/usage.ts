@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ProjectId } from "../../../domain/ids.ts";
-import { itemAt } from "../../../domain/known.ts";
+import { itemAt, present } from "../../../domain/known.ts";
 import type { SandboxUsage } from "../../port.ts";
 import { processesOf } from "./guest-process.ts";
 import { type LocalDriverOptions, placesOf } from "./launch.ts";
@@ -32,7 +32,7 @@ export async function localUsage(options: LocalDriverOptions, projectId: Project
   const record = readRecord(places.run);
   if (record === null || record.installationId !== options.installationId || !isRecordRunning(record)) return null;
   const [tree, disk] = await Promise.all([
-    usageOfTrees(() => [record.pid!, ...processesOf(options, places, record)]),
+    usageOfTrees(() => [present(record.pid, "its process id"), ...processesOf(options, places, record)]),
     folderDiskBytes(places.volume),
   ]);
   return isRecordRunning(record) ? { cpus: null, memoryBytes: null, processes: null, ...tree, diskBytes: disk } : null;
