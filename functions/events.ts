@@ -13,4 +13,5 @@ export type GateFinished = z.infer<(typeof eventSchemas)["agent/gate.finished"]>
 export type WavePassed = z.infer<(typeof eventSchemas)["project/wave.passed"]>;
 export type WaveApproved = z.infer<(typeof eventSchemas)["project/wave.approved"]>;
 export type WaveRejected = z.infer<(typeof eventSchemas)["project/wave.rejected"]>;
+export type PullRequestOpen = z.infer<(typeof eventSchemas)["agent/pull-request.open"]>;
 export type CancelRequested = z.infer<(typeof eventSchemas)["project/build.cancel-requested"]>;

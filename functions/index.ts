@@ -7,6 +7,7 @@ import { gateFinish } from "./gate-finish.ts";
 import { gateFix } from "./gate-fix.ts";
 import { gateStarts } from "./gate-start.ts";
 import { previewDeploy } from "./preview-deploy.ts";
+import { pullRequestOpen } from "./pull-request-open.ts";
 import { sandboxHealth } from "./sandbox-health.ts";
 import { sandboxIdle } from "./sandbox-idle.ts";
 import { sandboxReconcile } from "./sandbox-reconcile.ts";
@@ -31,6 +32,7 @@ export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   ...waveDecides(flow),
   waveDeliver(flow),
   previewDeploy(flow),
+  pullRequestOpen(flow),
   buildCancel(flow),
   upkeep(flow),
   sandboxHealth(flow),

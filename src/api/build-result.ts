@@ -2,6 +2,7 @@ import type { BuildView, WaveView } from "../coordinator/build/read-build.ts";
 import type { BuildMetadata } from "../domain/events/events.ts";
 import type { AddedChecks } from "../domain/gate/added-checks.ts";
 import type { Spending } from "../domain/models.ts";
+import { type PullRequestJson, pullRequestsField } from "./pull-requests.ts";
 import { type Spent, spentByBuild, spentByTask, spentInWave, spentJson } from "./spending.ts";
 import { attemptsAt, getTask } from "./view-index.ts";
 
@@ -20,6 +21,8 @@ export interface BuildFinished {
   readonly planFile?: string;
   /** The branch of the person's repository that has the result, if there is one. */
   readonly delivery?: { readonly root: string; readonly branch: string; readonly commit: string };
+  /** Its pull requests at a forge, if it has any. */
+  readonly pullRequests?: readonly PullRequestJson[];
   /** The cost of all models; like the fields below, absent if none was called. */
   readonly spent?: Spent;
 }
@@ -60,6 +63,7 @@ export const buildFinished = (view: BuildView, repository: string, planFile: str
   durationMs: elapsedMs(view, new Date()),
   ...metadataField(view),
   ...spentField(spentByBuild(view)),
+  ...pullRequestsField(view),
   ...(planFile === null ? {} : { planFile }),
 });
 

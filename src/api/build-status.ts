@@ -4,6 +4,7 @@ import { roomRemedy } from "../domain/sandbox/sandbox.ts";
 import { waveResults } from "./build-result.ts";
 import { commentsJson } from "./comments.ts";
 import { messagesJson } from "./messages.ts";
+import { pullRequestsField } from "./pull-requests.ts";
 import { openQuestionsJson } from "./questions.ts";
 import { spentBy, spentByBuild, spentByTask, spentJson } from "./spending.ts";
 import { attemptsAt } from "./view-index.ts";
@@ -81,6 +82,7 @@ export function statusJson(
     })),
     comments: commentsJson(view),
     preview: previewJson(view, isServed),
+    ...pullRequestsField(view),
     repository,
     head: headSha,
   };

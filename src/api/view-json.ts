@@ -30,6 +30,11 @@ const questionKeys = [
   ...["answeredAt", "closedAt"],
 ];
 
+const pullRequestKeys = [
+  ...["key", "forge", "repo", "branch", "base", "waveNumber", "sha", "number", "url", "status", "mergeState"],
+  ...["checks", "mergeSha", "problem", "remedy", "tries", "nextAt"],
+];
+
 const picked = (row: Row, keys: readonly string[]): Record<string, unknown> =>
   Object.fromEntries(Object.entries(row).filter(([key]) => keys.includes(key)));
 
@@ -44,6 +49,9 @@ export function viewJson(view: BuildView): Record<string, unknown> {
       attempts: wave.attempts.map((attempt) => picked(attempt, attemptKeys)),
       gates: wave.gates.map((gate) => picked(gate, gateKeys)),
     })),
+    ...(view.pullRequests === undefined
+      ? {}
+      : { pullRequests: view.pullRequests.map((request) => picked(request, pullRequestKeys)) }),
     questions: view.questions.map((question) => picked(question, questionKeys)),
     spending: [...view.spending],
   };
@@ -53,6 +61,7 @@ interface SentView {
   readonly build: Row;
   readonly tasks: readonly Row[];
   readonly waves: readonly { readonly attempts: readonly Row[]; readonly gates: readonly Row[] }[];
+  readonly pullRequests?: readonly Row[];
   readonly questions: readonly Row[];
   readonly messages: readonly Row[];
   readonly comments: readonly Row[];
@@ -71,6 +80,7 @@ export function viewFromJson(json: Record<string, unknown>): BuildView {
       attempts: wave.attempts.map(withDates),
       gates: wave.gates.map(withDates),
     })),
+    ...(sent.pullRequests === undefined ? {} : { pullRequests: sent.pullRequests.map(withDates) }),
     questions: sent.questions.map(withDates),
     messages: sent.messages.map(withDates),
     comments: sent.comments.map(withDates),

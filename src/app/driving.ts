@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { reconcileBuilds } from "../coordinator/build/reconcile.ts";
+import { askDuePullRequests } from "../coordinator/forge/pull-request.ts";
 import { type JobWatcher, watchJobs } from "../coordinator/job/watch-jobs.ts";
 import type { Relay } from "../coordinator/next/relay.ts";
 import { deliverDueNotices } from "../coordinator/notification/deliver-notices.ts";
@@ -42,6 +43,7 @@ export function createDriving(parts: {
   let lastRound: Promise<void> = Promise.resolve();
   const reconcile = async (): Promise<void> => {
     await reconcileBuilds(ports, projects);
+    await askDuePullRequests(ports, projects);
     await relay.flush();
   };
   let notices: Promise<unknown> = Promise.resolve();

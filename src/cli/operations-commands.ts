@@ -16,6 +16,13 @@ export function addOperationsCommands(program: Command, command: AddCommand): vo
     const { restore } = await import("./commands/backup.ts");
     return restore(context, file);
   });
+  const github = program.command("github").description("sign in to GitHub, for plans that deliver there");
+  command(github, "setup", "sign in with a token, or as a GitHub App", async (context, _, options) => {
+    const { githubSetup } = await import("./commands/github.ts");
+    return githubSetup(context, { appId: options.app, keyFile: options.key });
+  })
+    .option("--app <id>", "the id of a GitHub App, with --key")
+    .option("--key <file>", "the App's private key (PEM)");
   command(program, "gc", "remove what is kept longer than the settings say", async (context, _, options) => {
     const { gc } = await import("./commands/gc.ts");
     return gc(context, { dryRun: options.dryRun === true });

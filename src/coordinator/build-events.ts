@@ -16,6 +16,7 @@ import type {
   JobRow,
   MessageRow,
   OutboxRow,
+  PullRequestRow,
   QuestionRow,
   ScheduleRow,
   StoreTransaction,
@@ -77,6 +78,8 @@ const requestsOf = (build: BuildRow, emit: Emit) => ({
   /** Each start of a preview has a subject and epoch of its own. */
   deployPreview: (preview: { waveNumber: number; sha: string }, subject: string, epoch: number) =>
     emit("agent/preview.deploy", subject, epoch, { waveNumber: preview.waveNumber, sha: preview.sha }),
+  openPullRequest: ({ id, waveNumber, sha, key, epoch }: PullRequestRow) =>
+    emit("agent/pull-request.open", id, epoch, { waveNumber, sha, key }),
   taskTold: ({ id, key }: TaskRow, { id: messageId, by, text }: MessageRow) =>
     emit("agent/task.told", `${id}/${messageId}`, 0, { taskId: id, taskKey: key, messageId, by, text }),
   commented: ({ id, waveId, file, line, by, text }: CommentRow, taskKey: string | null) =>

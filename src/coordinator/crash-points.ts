@@ -1,3 +1,4 @@
+import type { ForgeName } from "../domain/forge.ts";
 import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import { workspaceCrashPoints } from "../workspace/port.ts";
 import type { Ports } from "./port.ts";
@@ -16,6 +17,7 @@ const calls = {
   driver: ["ensure", "stop", "remove", "pack", "restore"],
   snapshots: ["put", "remove"],
   events: ["send"],
+  forge: ["ensureRepository", "pushBranch", "ensureRequest", "ensureCheck", "mergeRequest"],
 } as const;
 
 /**
@@ -31,6 +33,7 @@ const transactions = [
   "after-stop",
   "ask-again",
   "ask-gate-agent",
+  "ask-pull-request",
   "ask-second-look",
   "change-file",
   "claim-attempt",
@@ -135,7 +138,18 @@ export function withCrashPoints(ports: Ports, crashPoint: CrashPoint): Ports {
       between(`workspace.moveRef.${refKind(args[1])}`, crashPoint, () => moveRef(...args)),
   };
   const snapshots = around("snapshots", ports.snapshots, calls.snapshots, crashPoint);
-  return { ...ports, workspace, driver, snapshots, events: around("events", ports.events, calls.events, crashPoint) };
+  const forges = {
+    ...ports.forges,
+    forge: (name: ForgeName) => around("forge", ports.forges.forge(name), calls.forge, crashPoint),
+  };
+  return {
+    ...ports,
+    forges,
+    workspace,
+    driver,
+    snapshots,
+    events: around("events", ports.events, calls.events, crashPoint),
+  };
 }
 
 async function between<Result>(name: string, crashPoint: CrashPoint, call: () => Promise<Result>): Promise<Result> {

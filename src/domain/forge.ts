@@ -31,3 +31,11 @@ export interface ForgeCheck {
   readonly state: "pending" | "passed" | "failed";
   readonly url: string | null;
 }
+
+/** The steps of one delivery, in order. */
+export const forgeSteps = ["repository", "push", "request", "checks", "merge"] as const;
+export type ForgeStep = (typeof forgeSteps)[number];
+
+/** Names a delivery's branch at the forge. */
+export const requestBranch = (buildId: string, key: string): string =>
+  `wavesmith/${buildId}/${key === "build" ? "result" : key}`;

@@ -1,4 +1,5 @@
-import { readFile, stat } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { open, readFile, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { WavesmithError } from "../domain/errors.ts";
@@ -35,4 +36,19 @@ function jsonOf(text: string): unknown {
   } catch {
     return null; // Reported as a file without a credential.
   }
+}
+
+/** Stores a credential, in place of the one before; only its owner can read the file. */
+export async function writeCredential(dataDir: string, credential: GitHubCredential): Promise<string> {
+  const path = credentialPath(dataDir);
+  const unfinished = `${path}.${process.pid}.${randomBytes(4).toString("hex")}`;
+  const file = await open(unfinished, "wx", 0o600);
+  try {
+    await file.writeFile(`${JSON.stringify(credential)}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(unfinished, path);
+  return path;
 }

@@ -9,6 +9,7 @@ import { describeWall } from "../../domain/sandbox/sandbox.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, count, oneLine } from "../output/format.ts";
+import { githubIdentity } from "../parts/forges.ts";
 import {
   type Config,
   type DriverProblem,
@@ -77,6 +78,7 @@ function looks(config: Config): (() => Promise<Check[]>)[] {
     ...driverNames.map((name) => async () => [await driver(config, name)]),
     () => leftovers(config),
     async () => [await disk(config)],
+    () => github(config),
     async () => Promise.all(["npm", "python3", "make"].map((tool) => toolCheck(config, tool))),
   ];
 }
@@ -160,6 +162,21 @@ async function leftovers(config: Config): Promise<Check[]> {
       needed: false,
     };
   });
+}
+
+/** Whose credential it is, and what it may do; nothing when nobody has signed in. */
+async function github(config: Config): Promise<Check[]> {
+  try {
+    const { kind, login, rights, rate } = await githubIdentity(config);
+    if (kind === "none") return [];
+    const left = rate === null ? [] : [`${rate.left} of ${rate.limit} calls left this hour`];
+    const may = rights.length === 0 ? ["a fine-grained token: GitHub names its rights only when it is used"] : rights;
+    const detail = `${kind} of ${login}: ${[...may, ...left].join(", ")}`;
+    return [{ name: "github", ok: true, detail, remedy: null, needed: false }];
+  } catch (error) {
+    if (!(error instanceof WavesmithError)) throw error;
+    return [{ name: "github", ok: false, detail: error.message, remedy: error.remedy, needed: false }];
+  }
 }
 
 async function disk(config: Config): Promise<Check> {

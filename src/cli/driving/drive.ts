@@ -60,6 +60,7 @@ export async function driveToEnd(options: DriveOptions): Promise<number> {
     const view = await Promise.race([interrupted, shown(current)]).finally(() => current.presenter.close());
     const code = exitCodeOf(view.build.status);
     end = { code, interrupts: 0 };
+    await untilDelivered(options);
     const finished = await printEnd(context, await builds.see(buildId));
     await showApplication(options, view, interrupts.count > 0);
     const asks = isInteractive(context) && !options.noWait && interrupts.count === 0;
@@ -90,6 +91,23 @@ async function shown(options: DriveOptions): Promise<BuildView> {
     return await follow({ watch, whole: from === "first", presenter: watched });
   } finally {
     keys?.close();
+  }
+}
+
+const deliveryPatienceMs = 2 * 60_000;
+const deliveryLookMs = 250;
+
+/**
+ * Waits until a build's pull requests are up to date or stuck, because only a process that drives
+ * builds delivers them. What people and checks decide later is not waited for.
+ */
+async function untilDelivered({ builds, session, buildId, interrupts }: DriveOptions): Promise<void> {
+  if (session === null) return;
+  const deadline = Date.now() + deliveryPatienceMs;
+  while (Date.now() < deadline && interrupts.count === 0) {
+    const { pullRequests = [] } = (await builds.see(buildId)).view;
+    if (pullRequests.every(({ status, tries }) => status !== "waiting" || tries > 0)) return;
+    await delay(deliveryLookMs);
   }
 }
 

@@ -14,6 +14,7 @@ import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { commentLines, messageLines } from "./message-lines.ts";
 import { briefText, madePlanLines, planChoices } from "./plan-lines.ts";
+import { pullRequestLines } from "./pull-request-lines.ts";
 import { openQuestionLines } from "./question-lines.ts";
 import { andSpent, budgetText } from "./spending.ts";
 import { failureLines, nextLines, resultLines } from "./summary.ts";
@@ -161,6 +162,7 @@ function whereLines(view: BuildView, { repository, hints, delivered }: StatusOpt
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
     lines.push(...(delivered ?? resultLines(view, { repository, hints })));
   }
+  lines.push(...pullRequestLines(view));
   // A running build needs nothing; the choices for a drafted plan are above.
   const isStill = ["failed", "cancelled", "waiting"].includes(build.status);
   if (isStill && waveOfWaitingPlan(view) === null) lines.push(...nextLines(view, hints));

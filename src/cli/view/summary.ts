@@ -11,6 +11,7 @@ import { addedCheckLines, evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { attemptName } from "./narrate.ts";
 import { madePlanLines, planChoices } from "./plan-lines.ts";
+import { pullRequestLines } from "./pull-request-lines.ts";
 import { budgetText } from "./spending.ts";
 
 const branchOf = (ref: string): string => ref.replace(/^refs\/heads\//, "");
@@ -43,6 +44,7 @@ export function summary(view: BuildView, options: SummaryOptions): Line[] {
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
     lines.push(...(options.delivered ?? resultLines(view, options)));
   }
+  lines.push(...pullRequestLines(view));
   if (build.status === "cancelled" || build.status === "failed") lines.push(...keptLines(view, options));
   lines.push(...nextLines(view, options.hints));
   return lines;

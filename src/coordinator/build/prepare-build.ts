@@ -1,5 +1,6 @@
 import { present } from "../../domain/known.ts";
 import { mergeTask, mergeTaskKey, withFirstTask } from "../../domain/plan/merge-task.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
 import { mainRef, restoreRef } from "../../domain/refs/ref-names.ts";
 import { resultBranch } from "../../domain/refs/result-branch.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
@@ -16,8 +17,9 @@ export async function prepareRepository(ports: Ports, buildId: string): Promise<
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status !== "running" || build.baseSha !== null) return;
   const projectId = build.projectId;
-  await ports.workspace.prepare(projectId, build.plan.source, build.createdAt);
-  const { head: base, conflicts } = await baseOf(ports, build);
+  const source = await sourceOf(ports, build.plan);
+  await ports.workspace.prepare(projectId, source, build.createdAt);
+  const { head: base, conflicts } = await baseOf(ports, { ...build, plan: { ...build.plan, source } });
   const tag = restoreRef(buildId, 0);
   await ports.workspace.moveRef(projectId, tag, base, await ports.workspace.resolve(projectId, tag));
   await ports.store.transaction("prepare-build", async (transaction) => {
@@ -25,6 +27,20 @@ export async function prepareRepository(ports: Ports, buildId: string): Promise<
     if (begun.length > 0 && conflicts.length > 0) await addMergeTask(transaction, ports, build, conflicts);
     await transaction.restorePoints.insertIfAbsent({ buildId, waveNumber: 0, sha: base });
   });
+}
+
+/**
+ * The plan's source. A plan without one that delivers to a repository goes on from its base, if
+ * there is one.
+ */
+async function sourceOf({ forges }: Ports, { source, deliver }: Plan): Promise<Plan["source"]> {
+  if (source.kind !== "empty" || deliver.repo === null) return source;
+  const forge = forges.forge(deliver.forge);
+  const repository = await forge.findRepository({ name: deliver.repo, id: null });
+  if (repository === null) return source;
+  const base = deliver.base ?? repository.defaultBranch;
+  if ((await forge.readBranch(repository, base)) === null) return source;
+  return { kind: "git", url: repository.gitUrl, ref: base, update: "merge" };
 }
 
 /** The project's main, with what its source has had since if the request said so. */

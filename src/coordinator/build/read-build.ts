@@ -11,6 +11,7 @@ import type {
   MessageRow,
   OutboxRow,
   PreviewRow,
+  PullRequestRow,
   QuestionRow,
   Store,
   TaskRow,
@@ -115,12 +116,35 @@ export type PreviewView = Fields<PreviewRow, "waveNumber" | "status" | "port" | 
   readonly servedAt: string | null;
 };
 
+export type PullRequestView = Fields<
+  PullRequestRow,
+  | "key"
+  | "forge"
+  | "repo"
+  | "branch"
+  | "base"
+  | "waveNumber"
+  | "sha"
+  | "number"
+  | "url"
+  | "status"
+  | "mergeState"
+  | "checks"
+  | "mergeSha"
+  | "problem"
+  | "remedy"
+  | "tries"
+  | "nextAt"
+>;
+
 export interface BuildView {
   readonly build: BuildRow;
   readonly project: string;
   readonly tasks: readonly TaskView[];
   readonly waves: readonly WaveView[];
   readonly preview: PreviewView | null;
+  /** Its requests at a forge, oldest wave first; absent when it delivers to none. */
+  readonly pullRequests?: readonly PullRequestView[];
   /** Agents' questions, oldest first. */
   readonly questions: readonly QuestionView[];
   /** What people told its agents, oldest first. */
@@ -176,6 +200,9 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
         project,
         waves: rows.map((row) => getKnown(waves, row.id).view),
         tasks: ordered.map((task) => taskView(task, rows)),
+        ...(build.plan.deliver.repo === null
+          ? {}
+          : { pullRequests: await store.pullRequests.list({ buildId }, { by: "waveNumber" }) }),
         preview: build.plan.preview === null ? null : await readPreview(store, build),
         questions: await store.questions.list({ buildId }, { by: "id" }),
         messages: await readMessages(store, buildId, tasks),

@@ -8,6 +8,7 @@ import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { tasksOfBuild } from "../../store/queries/tasks.ts";
 import { latestWaveOf } from "../../store/queries/waves.ts";
 import { eventsOf } from "../build-events.ts";
+import { retryPullRequests } from "../forge/pull-request.ts";
 import { previewIsDue } from "../gate/gate-due.ts";
 import { advance } from "../next/advance.ts";
 import { isOther, type OtherAgent, withOtherAgent } from "../plan/other-agent.ts";
@@ -33,8 +34,10 @@ export async function retryBuild(
   const build = await ports.store.builds.get({ id: buildId });
   const plan = withOtherAgent(build.plan, replacement);
   if (isOther(replacement)) refuseWithoutModels(ports.models, plan);
-  if (build.status === "completed")
+  if (build.status === "completed") {
+    if ((await retryPullRequests(ports, buildId)) > 0) return;
     throw new WavesmithError("conflict", `build ${buildId} is completed: there is nothing to retry`);
+  }
   if (build.status !== "failed" && build.status !== "cancelled") {
     throw new WavesmithError("conflict", `build ${buildId} is ${build.status}: it has not ended yet`, {
       remedy: `wavesmith resume ${buildId}`,

@@ -6,6 +6,7 @@ import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";
 import { tasksOfBuild } from "../../store/queries/tasks.ts";
 import { eventsOf } from "../build-events.ts";
+import { recordPullRequest } from "../forge/pull-request.ts";
 import { previewIsDue } from "../gate/gate-due.ts";
 import { advance, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
@@ -76,6 +77,7 @@ export async function finishDelivery(ports: Ports, buildId: string, waveNumber: 
       const preview = { waveNumber: wave.number, sha: present(wave.headSha, "wave.headSha") };
       await eventsOf(transaction, build).deployPreview(preview, wave.id, wave.epoch);
     }
+    await recordPullRequest(transaction, build, wave);
     await advance(transaction, ports, buildId);
   });
 }

@@ -31,7 +31,7 @@ export const eventMeanings: Record<keyof typeof eventSchemas, string> = {
   "project/build.rolled-back": "`main` went back to the restore point of this wave.",
   "project/build.rollback-undone": "A rollback was undone.",
   "agent/preview.deploy": "The preview of this commit is to start.",
-  "agent/pull-request.open": "Not sent yet.",
+  "agent/pull-request.open": "The pull request with this commit is to be opened, brought up to date or merged.",
   "sandbox/created": "A project got a sandbox.",
   "sandbox/started": "A sandbox started.",
   "sandbox/stopped": "A sandbox stopped; its volume stays.",

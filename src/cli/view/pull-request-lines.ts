@@ -1,0 +1,32 @@
+import type { BuildView, PullRequestView } from "../../coordinator/build/read-build.ts";
+import { oneLine } from "../output/format.ts";
+import type { Line } from "./line.ts";
+
+/** Where a build's pull requests are, and what they wait for. */
+export function pullRequestLines({ pullRequests = [] }: BuildView): Line[] {
+  return pullRequests.flatMap((request) => {
+    const { problem, remedy, repo, number, url } = request;
+    const name = number === null ? `pull request to ${repo}` : `pull request ${number} of ${repo}`;
+    const tone = problem === null ? "plain" : "bad";
+    const first: Line = { tone, text: `${name}: ${stateText(request)}${url === null ? "" : `  ${url}`}` };
+    if (problem === null) return [first];
+    const next = remedy === null ? [] : [{ tone: "plain" as const, text: `  ${oneLine(remedy)}` }];
+    return [first, { tone: "bad" as const, text: `  ${oneLine(problem)}` }, ...next];
+  });
+}
+
+function stateText({ status, mergeState, checks, problem, nextAt }: PullRequestView): string {
+  if (status === "blocked") return "blocked";
+  if (status === "closed") return "closed by a person";
+  if (status === "merged") return "merged";
+  if (status === "waiting") {
+    const again = nextAt === null ? "" : `, tried again at ${nextAt.toISOString().slice(11, 16)} UTC`;
+    return problem === null ? "being brought up to date" : `not delivered yet${again}`;
+  }
+  const failed = checks.filter(({ state }) => state === "failed").map(({ name }) => name);
+  if (failed.length > 0) return `open, failed: ${oneLine(failed.join(", "))}`;
+  if (mergeState === "checks") return "open, waits for checks";
+  if (mergeState === "approval") return "open, waits for an approval";
+  if (mergeState === "conflict") return "open, conflicts with its base";
+  return mergeState === "queued" ? "in the merge queue" : "open";
+}

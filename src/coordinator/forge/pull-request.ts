@@ -1,0 +1,72 @@
+import { type PullRequestStatus, requestBranch } from "../../domain/forge.ts";
+import { derivedId } from "../../domain/ids.ts";
+import type { BuildRow, PullRequestRow, StoreTransaction, WaveRow } from "../../store/port.ts";
+import { eventsOf } from "../build-events.ts";
+import type { Ports } from "../port.ts";
+
+// PR1. A request's row is written with the wave's delivery, in one transaction. Whoever takes it
+// from there reads the row alone, so that a crash loses no delivery.
+
+/** How long a delivery may take before it is asked for again. */
+const patienceMs = 5 * 60_000;
+
+/** Records what a delivered wave changes at the plan's forge, and asks for it. */
+export async function recordPullRequest(
+  transaction: StoreTransaction,
+  build: BuildRow,
+  { number: waveNumber, headSha }: WaveRow,
+): Promise<void> {
+  const { forge, repo, base, pullRequests = "build" } = build.plan.deliver;
+  if (repo === null || headSha === null || headSha === build.baseSha) return;
+  const key = pullRequests === "build" ? "build" : `wave-${waveNumber}`;
+  const id = derivedId("pull-request", build.id, key);
+  const place = { projectId: build.projectId, buildId: build.id, key, forge, repo, base };
+  const fresh = { id, ...place, branch: requestBranch(build.id, key), waveNumber, sha: headSha };
+  await transaction.pullRequests.insertIfAbsent({ ...fresh, nextAt: new Date(0) });
+  await askFor(transaction, build, { id }, { waveNumber, sha: headSha });
+}
+
+/** Asks for a delivery that is due. Also a person asks so (`retry`), for one that is stuck. */
+async function askFor(
+  transaction: StoreTransaction,
+  build: BuildRow,
+  where: { id: string },
+  change: Partial<Pick<PullRequestRow, "waveNumber" | "sha" | "tries">> = {},
+): Promise<void> {
+  const present = await transaction.pullRequests.get(where);
+  const [asked] = await transaction.pullRequests.update(
+    { id: present.id, epoch: present.epoch },
+    { ...change, status: "waiting", epoch: present.epoch + 1, nextAt: new Date(Date.now() + patienceMs) },
+  );
+  if (asked !== undefined) await eventsOf(transaction, build).openPullRequest(asked);
+}
+
+const unsettled: readonly PullRequestStatus[] = ["waiting", "open", "blocked"];
+const atOnce = 20;
+
+/** Asks again for the deliveries of these projects whose time has come. Safe in any process. */
+export async function askDuePullRequests(
+  { store, clock }: Pick<Ports, "store" | "clock">,
+  projectIds: "all" | ReadonlySet<string>,
+): Promise<void> {
+  const where = projectIds === "all" ? {} : { projectId: [...projectIds] };
+  const rows = await store.pullRequests.list({ ...where, status: unsettled }, { by: "nextAt", limit: atOnce });
+  for (const { id, buildId, nextAt, epoch } of rows) {
+    if (nextAt === null || nextAt > clock.now()) continue;
+    await store.transaction("ask-pull-request", async (transaction) => {
+      const build = await transaction.lockBuild(buildId);
+      const present = await transaction.pullRequests.get({ id });
+      if (present.epoch === epoch) await askFor(transaction, build, { id });
+    });
+  }
+}
+
+/** Asks now for every delivery of a build that is not merged. Returns how many. */
+export async function retryPullRequests({ store }: Pick<Ports, "store">, buildId: string): Promise<number> {
+  return store.transaction("ask-pull-request", async (transaction) => {
+    const build = await transaction.lockBuild(buildId);
+    const rows = await transaction.pullRequests.list({ buildId, status: [...unsettled, "closed"] });
+    for (const { id } of rows) await askFor(transaction, build, { id }, { tries: 0 });
+    return rows.length;
+  });
+}

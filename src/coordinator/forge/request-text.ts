@@ -1,0 +1,125 @@
+import type { CheckReport } from "../../forge/port.ts";
+import type { BuildRow, FindingRow, GateRunRow, PullRequestRow, TaskRow } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+
+// What a pull request says. Text of agents and tools is data: it stands where it cannot become
+// markup, mentions nobody and has its secrets masked before it was stored.
+
+const mostFindings = 30;
+
+/** The text of agents and tools, on one line and without markup or mentions. */
+const plain = (text: string): string =>
+  text
+    .replace(/\s+/g, " ")
+    .replace(/[\\`*_{}[\]<>#|~!&]/g, (mark) => `&#${mark.charCodeAt(0)};`)
+    .replace(/@/g, "&#64;")
+    .slice(0, 600);
+
+/** Builds the title and our part of the text. */
+export async function requestText(
+  { store }: Ports,
+  { build, row }: { build: BuildRow; row: PullRequestRow },
+): Promise<{ title: string; body: string }> {
+  const tasks = await store.tasks.list({ buildId: build.id }, { by: "position" });
+  const waves = await store.waves.list({ buildId: build.id }, { by: "number" });
+  const shown = waves.filter(({ number, status }) => status === "passed" && isShown(row, number));
+  const ids = new Set<string>(shown.map(({ id }) => id));
+  const runs = await store.gateRuns.list({ buildId: build.id }, { by: "createdAt" });
+  const gates = shown.map((wave) => ({ wave, runs: latest(runs.filter((run) => run.waveId === wave.id)) }));
+  const findings = await findingsOf(
+    store,
+    gates.flatMap((one) => one.runs),
+  );
+  const own = tasks.filter(({ waveId, status }) => waveId !== null && ids.has(waveId) && status === "completed");
+  const { plan } = build;
+  const part = row.key === "build" ? "" : `, wave ${row.waveNumber}`;
+  const intro = plan.description === null ? [] : [plain(plan.description), ""];
+  const body = [
+    ...intro,
+    `**Build** \`${build.id}\` of ${plain(plan.name)}${part}: ${stateText(build)}.`,
+    ...["", "### Tasks", "", ...own.map(taskLine)],
+    ...["", "### Gates", "", "| wave | gate | verdict | evidence |", "|---|---|---|---|"],
+    ...gates.flatMap(({ wave, runs: own }) => own.map((run) => gateLine(wave.number, run))),
+    ...(findings.length === 0 ? [] : ["", "### Findings", "", ...findings.slice(0, mostFindings).map(findingLine)]),
+    ...(findings.length > mostFindings ? [`- and ${findings.length - mostFindings} more`] : []),
+    ...(await costLines(store, build.id)),
+    ...(await previewLines(store, build)),
+  ];
+  return { title: `${plan.name.replace(/\s+/g, " ").slice(0, 200)}${part}`, body: body.join("\n") };
+}
+
+const isShown = ({ key, waveNumber }: PullRequestRow, number: number): boolean =>
+  key === "build" ? number <= waveNumber : number === waveNumber;
+
+const stateText = ({ status, reason }: BuildRow): string =>
+  status === "completed" ? "completed" : reason === null ? status : `${status}: ${plain(reason)}`;
+
+const taskLine = ({ key, agent, definition }: TaskRow): string => `- **${key}** (${agent}): ${plain(definition.title)}`;
+
+function gateLine(wave: number, run: GateRunRow): string {
+  return `| ${wave} | ${run.gate} | ${run.verdict ?? "not run"} | ${plain(evidenceText(run))} |`;
+}
+
+function evidenceText({ evidence, reason }: GateRunRow): string {
+  if (evidence === null) return reason ?? "";
+  const { command, tests, durationMs, notes } = evidence;
+  const counted = tests === null ? [] : [`${tests.passed} of ${tests.total} tests passed`];
+  const ran = command === null ? [] : [`${command} (${(durationMs / 1000).toFixed(1)} s)`];
+  return [...counted, ...notes, ...ran].join(", ");
+}
+
+const findingLine = ({ severity, rule, message, file, line }: FindingRow): string => {
+  const place = file === null ? "" : ` in ${plain(file)}${line === null ? "" : `:${line}`}`;
+  return `- ${severity}: ${plain(message)} (${rule}${place})`;
+};
+
+/** The last run of each gate. */
+function latest(runs: readonly GateRunRow[]): GateRunRow[] {
+  return [...new Map(runs.map((run) => [run.gate, run])).values()];
+}
+
+async function findingsOf(store: Ports["store"], runs: readonly GateRunRow[]): Promise<FindingRow[]> {
+  if (runs.length === 0) return [];
+  return store.findings.list({ gateRunId: runs.map(({ id }) => id) }, { by: "id" });
+}
+
+async function costLines(store: Ports["store"], buildId: string): Promise<string[]> {
+  const spent = await store.buildSpending.find({ buildId });
+  if (spent === null || spent.spentTokens === 0) return [];
+  const usd = spent.unpricedCalls > 0 ? "" : `, ${(spent.spentMicroUsd / 1e6).toFixed(2)} USD`;
+  return ["", `**Models:** ${spent.spentTokens} tokens${usd}`];
+}
+
+async function previewLines(store: Ports["store"], { id: buildId, projectId, plan }: BuildRow): Promise<string[]> {
+  if ((await store.previews.find({ buildId })) === null) return [];
+  const { previewOrigin } = await store.projects.get({ id: projectId });
+  if (previewOrigin === null) return [];
+  return ["", `**Preview:** ${previewOrigin}${plan.preview?.healthPath ?? "/"}`];
+}
+
+const conclusions = { passed: "success", failed: "failure" } as const;
+const levels = { low: "notice", medium: "warning", high: "failure", critical: "failure" } as const;
+
+/** One report for each gate that judged the newest wave of a request. */
+export async function reportsOf(
+  { store }: Ports,
+  { buildId, waveNumber, sha }: PullRequestRow,
+): Promise<Omit<CheckReport, "repository" | "sha">[]> {
+  const wave = await store.waves.get({ buildId, number: waveNumber });
+  const runs = latest(await store.gateRuns.list({ waveId: wave.id, sha }, { by: "createdAt" }));
+  const judged = runs.filter(({ verdict }) => verdict !== null && !["absent", "off", "not-due"].includes(verdict));
+  const reports = judged.map(async (run) => {
+    const findings = await findingsOf(store, [run]);
+    return {
+      key: `${buildId}/wave-${waveNumber}/${run.gate}`,
+      name: `wavesmith/${run.gate}`,
+      conclusion: conclusions[run.verdict as keyof typeof conclusions] ?? "neutral",
+      title: (evidenceText(run) || `${run.gate} ${run.verdict}`).replace(/\s+/g, " ").slice(0, 140),
+      summary: [`Wave ${waveNumber}: ${run.verdict}.`, "", ...findings.map(findingLine)].join("\n"),
+      annotations: findings.flatMap(({ file, line, severity, message }) =>
+        file === null || line === null ? [] : [{ path: file, line, level: levels[severity], message }],
+      ),
+    };
+  });
+  return Promise.all(reports);
+}
