@@ -6,7 +6,7 @@ export interface PullRequestJson
   /** The newest wave in it. */
   readonly wave: number;
   readonly commit: string;
-  /** `off`, or what the merge waits for: `checks`, `approval`, `conflict`, `queued`; or `merged`. */
+  /** `off`, `merged`, or what it waits for: `checks`, `approval`, `conflict`, `queued`. */
   readonly merge: PullRequestView["mergeState"];
   /** The commit of the merge. */
   readonly mergeCommit: string | null;

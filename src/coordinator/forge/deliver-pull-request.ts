@@ -4,7 +4,7 @@ import { present } from "../../domain/known.ts";
 import { type Forge, ForgeError, type ForgeRepository, type RequestState } from "../../forge/port.ts";
 import type { BuildRow, PullRequestRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
-import { reportsOf, requestText } from "./request-text.ts";
+import { reportsOf, requestText } from "./text-of-request.ts";
 
 // PR2. A refusal of the forge is written to the row, with what to do and when we try again. It
 // never fails the build, whose work is safe in the authority.
