@@ -5,8 +5,10 @@ import { type MailServerSettings, mailServer } from "./config/mail-server.ts";
 import { briefAgent, type ModelSettings, modelSettings, namedValues } from "./config/model-providers.ts";
 import { type GivenPreviewDomain, previewDomain } from "./config/preview-domain.ts";
 import { type SettingValues, settingsSchema } from "./config/settings.ts";
+import { readSettingsFile } from "./config/settings-file.ts";
+import { type ShownSetting, showSettings } from "./config/shown-settings.ts";
 import { durationMsOf, sizeBytesOf } from "./config/units.ts";
-import type { TenantLimits } from "./domain/access.ts";
+import type { TaskSlots, TenantLimits } from "./domain/access.ts";
 import { WavesmithError } from "./domain/errors.ts";
 import type { AgentSpec } from "./domain/plan/plan.ts";
 import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox/sandbox.ts";
@@ -17,6 +19,8 @@ import type { DriverName } from "./sandbox/drivers/registry.ts";
 
 export interface Config {
   readonly dataDir: string;
+  /** Every setting with where its value came from; without the values of secrets. */
+  readonly settings: readonly ShownSetting[];
   readonly databaseUrl: string | null;
   readonly databaseWaitMs: number;
   readonly sandboxDriver: DriverName;
@@ -39,6 +43,8 @@ export interface Config {
   readonly requestsPerMinute: number | null;
   /** The limits of a tenant that has none of its own. */
   readonly tenantLimits: TenantLimits;
+  /** How many tasks of all tenants may run at once. */
+  readonly taskSlots: TaskSlots;
   /** Names of secrets that plans sent by events may use. */
   readonly eventSecrets: readonly string[];
   /** Signs what `notify` sends; null for the data directory's own key. */
@@ -49,6 +55,8 @@ export interface Config {
   readonly mailServer: MailServerSettings | null;
   /** How we reach GitHub, and sign in there. */
   readonly github: GitHubConfig;
+  /** Private hosts from which a plan may be fetched. */
+  readonly planHosts: readonly string[];
   readonly models: ModelSettings;
   /** The agent of builds from a brief; null if no setting names one. */
   readonly briefAgent: AgentSpec | null;
@@ -60,10 +68,15 @@ export interface Config {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** Reads the settings and reports all problems together. Empty variables count as absent. */
+/**
+ * Reads the settings, from the environment and then from the data directory's file, and reports all
+ * problems together. Empty variables count as absent.
+ */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ""));
-  const parsed = settingsSchema.safeParse(present);
+  const dataDir = resolve(present.WAVESMITH_DATA ?? settingsSchema.shape.WAVESMITH_DATA.parse(undefined));
+  const file = readSettingsFile(dataDir);
+  const parsed = settingsSchema.safeParse({ ...file.values, ...present });
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);
     throw new WavesmithError("usage", `settings are wrong: ${problems.join("; ")}`, {
@@ -72,7 +85,8 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   }
   const { data } = parsed;
   return {
-    dataDir: resolve(data.WAVESMITH_DATA),
+    dataDir,
+    settings: showSettings(data, { present, lines: file.lines }),
     databaseUrl: data.DATABASE_URL ?? null,
     databaseWaitMs: durationMsOf(data.WAVESMITH_DATABASE_WAIT)!,
     sandboxDriver: data.WAVESMITH_SANDBOX,
@@ -94,9 +108,12 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     webhookKey: data.WAVESMITH_WEBHOOK_KEY ?? null,
     notifyHosts: listOf(data.WAVESMITH_NOTIFY_HOSTS),
     mailServer: mailServer(data),
+    planHosts: listOf(data.WAVESMITH_PLAN_HOSTS),
     requestsPerMinute: countOrNull(data.WAVESMITH_API_RATE),
     tenantLimits: {
       builds: countOrNull(data.WAVESMITH_TENANT_BUILDS),
+      tasks: countOrNull(data.WAVESMITH_TENANT_TASKS),
+      sandboxes: countOrNull(data.WAVESMITH_SANDBOX_MAX),
       usd: countOrNull(data.WAVESMITH_TENANT_USD),
     },
     github: {
@@ -105,6 +122,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       token: data.WAVESMITH_GITHUB_TOKEN ?? null,
       app: appSettings(data),
     },
+    taskSlots: data.WAVESMITH_TASKS === "auto" ? "auto" : countOrNull(data.WAVESMITH_TASKS),
     models: modelSettings(data),
     briefAgent: briefAgent(data),
     processors: availableParallelism(),
@@ -186,7 +204,6 @@ function traceSettings(data: SettingValues): TraceSettings | null {
 }
 
 function sandboxPolicy(data: SettingValues): SandboxPolicy {
-  const { WAVESMITH_SANDBOX_MAX: most } = data;
   return {
     limits: sandboxLimits(data),
     idleMs: durationMsOf(data.WAVESMITH_SANDBOX_IDLE),
@@ -194,7 +211,6 @@ function sandboxPolicy(data: SettingValues): SandboxPolicy {
     snapshotWhenIdle: data.WAVESMITH_SANDBOX_IDLE_SNAPSHOT === "1",
     previewTtlMs: durationMsOf(data.WAVESMITH_PREVIEW_TTL),
     snapshotKeepMs: durationMsOf(data.WAVESMITH_SNAPSHOT_KEEP)!,
-    maxRunningPerTenant: most === "none" ? null : Number(most),
     cpuOvercommit: Number(data.WAVESMITH_SANDBOX_OVERCOMMIT),
     reserveMemoryBytes: sizeBytesOf(data.WAVESMITH_SANDBOX_RESERVE_MEMORY),
     reserveDiskBytes: sizeBytesOf(data.WAVESMITH_SANDBOX_RESERVE_DISK),

@@ -64,6 +64,8 @@ export async function createPorts(options: AppOptions, wiring: Wiring): Promise<
     environment: config.environment,
     eventSecrets: config.eventSecrets,
     tenantLimits: config.tenantLimits,
+    taskSlots: config.taskSlots,
+    seesAllTenants: true,
     clock: { now: options.clock ?? (() => new Date()) },
     ids: options.ids ?? randomIds,
     processors: config.processors,

@@ -24,6 +24,7 @@ export function tenantViews(app: () => ServedApp, { database, warn }: ViewOption
       ports: {
         ...ports,
         store: createStore(pool),
+        seesAllTenants: false,
         // The secrets of this machine are the default tenant's.
         eventSecrets: isDefault ? ports.eventSecrets : [],
       },

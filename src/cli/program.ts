@@ -8,6 +8,7 @@ import type { Output } from "./output/output.ts";
 import { driverChoices } from "./parts.ts";
 import { addSandboxCommands } from "./sandbox-commands.ts";
 import { addScheduleCommands } from "./schedule-commands.ts";
+import { addServerCommands } from "./server-commands.ts";
 import { addTalkCommands } from "./talk-commands.ts";
 
 export interface ProgramOptions {
@@ -309,38 +310,6 @@ function addSetupCommands(program: Command, command: AddCommand): void {
   command(program, "completion <shell>", "print a completion script: bash, zsh, fish", async (context, [shell]) => {
     const { completion } = await import("./commands/completion.ts");
     return completion(context, program, shell);
-  });
-}
-
-function addServerCommands(program: Command, command: AddCommand): void {
-  command(
-    program,
-    "open [build]",
-    "print a link that signs your browser in to the dashboard",
-    async (context, [build]) => {
-      const { openDashboard } = await import("./commands/open.ts");
-      return openDashboard(context, build);
-    },
-  );
-  const keys = program.command("keys").description("manage the keys of the API");
-  command(keys, "list", "list the keys", async (context, _, options) => {
-    const { listApiKeys } = await import("./commands/keys.ts");
-    return listApiKeys(context, options);
-  }).option("--tenant <name>", "of this tenant (default: default)");
-  command(keys, "create <name>", "make a key and print it, once", async (context, [name], options) => {
-    const { createApiKey } = await import("./commands/keys.ts");
-    return createApiKey(context, name, options);
-  })
-    .option("--scope <scope>", "what it may do: read, build or admin (default: build)")
-    .option("--expires <time>", "how long it is valid, such as 12h or 90d (default: until it is revoked)")
-    .option("--tenant <name>", "for this tenant; a new name makes a new tenant (default: default)");
-  command(keys, "revoke <key>", "revoke a key by its id", async (context, [id], options) => {
-    const { revokeApiKey } = await import("./commands/keys.ts");
-    return revokeApiKey(context, id, options);
-  }).option("--tenant <name>", "of this tenant (default: default)");
-  command(program, "audit", "list who asked for which change, newest first", async (context) => {
-    const { audit } = await import("./commands/audit.ts");
-    return audit(context);
   });
 }
 

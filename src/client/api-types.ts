@@ -26,9 +26,11 @@ export interface components {
     Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; [key: string]: unknown; };
     Schedule: { "id": string; "project": string; "name": string; "cron": string; "timezone": string; "status": "active" | "paused"; "nextAt": (string | null); "failures": number; "lastBuildId": (string | null); "note": (string | null); [key: string]: unknown; };
     Session: { "tenant": string; "scopes": "read" | "build" | "admin"[]; "name": string; [key: string]: unknown; };
+    Settings: { "text": string; "tag": string; "restartNeeded": boolean; "items": { "name": string; "key": (string | null); "value": (string | null); "isSecret": boolean; "isSet": boolean; "source": string; [key: string]: unknown; }[]; [key: string]: unknown; };
     Snapshot: { "id": string; "projectId": string; "state": string; "sizeBytes": (number | null); [key: string]: unknown; };
     SpendingPart: { "day": string; "role": string; "model": string; "calls": number; "tokens": number; "usd": (number | null); "knownUsd": number; "unpricedCalls": number; [key: string]: unknown; };
     Task: { "id": string; "title": string; "agent": string; "status": string; "attempts": number; [key: string]: unknown; };
+    Tenant: { "id": string; "name": string; "limits": { "builds": (number | null); "tasks": (number | null); "sandboxes": (number | null); "usd": (number | null); [key: string]: unknown; }; "own": string[]; "use": { "builds": (number | null); "tasks": (number | null); "sandboxes": (number | null); "usd": (number | null); [key: string]: unknown; }; [key: string]: unknown; };
     WrittenFile: { "path": string; "commit": string; "tag": string; "sizeBytes": number; [key: string]: unknown; };
   };
 }
@@ -321,5 +323,25 @@ export interface paths {
   "/api/v1/session/link": {
     /** Make a link that signs a browser in once, within five minutes */
     post: { parameters: {  }; requestBody: { content: { "application/json": { "key": string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": { "path": string; "expiresInSeconds": number; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/settings": {
+    /** Show the settings in use, where each came from, and the settings file; no secrets */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Settings"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /**
+     * Replace the settings file (YAML or JSON); it counts from the server's next start on. Takes
+     * If-Match
+     */
+    put: { parameters: {  }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Settings"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/tenants": {
+    /**
+     * List tenants with their limits and what they use; yours, or all for admins of the default
+     * tenant
+     */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Tenant"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/tenants/{id}/limits": {
+    /** Set limits of a tenant, by its name; null: none, default: as the settings say */
+    put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "builds"?: (number | null | "default"); "tasks"?: (number | null | "default"); "sandboxes"?: (number | null | "default"); "usd"?: (number | null | "default"); }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Tenant"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
 }

@@ -186,8 +186,18 @@ export const settingsSchema = z.object({
     .regex(/^([1-9]\d{0,6}|none)$/, "must be a number from 1 to 9999999, or none")
     .default("6000")
     .describe("how many requests to the API of `serve` a key may make each minute; or `none`"),
+  WAVESMITH_TASKS: z
+    .string()
+    .regex(/^([1-9]\d{0,3}|auto|none)$/, "must be a number from 1 to 9999, auto or none")
+    .default("auto")
+    .describe(
+      "how many tasks may run at once, shared fairly among tenants; `auto` is 4 per processor, as memory allows, and counts only while several tenants have work; or `none`",
+    ),
   WAVESMITH_TENANT_BUILDS: countOrNone.describe(
     "how many unfinished builds a tenant may have; the API refuses further ones; or `none`",
+  ),
+  WAVESMITH_TENANT_TASKS: countOrNone.describe(
+    "how many tasks of a tenant may run at once; further ones wait; or `none`",
   ),
   WAVESMITH_TENANT_USD: z
     .string()
@@ -249,6 +259,12 @@ export const settingsSchema = z.object({
     .regex(/^https?:\/\/\S+$/, "must be a URL, such as https://github.example.com")
     .default("https://github.com")
     .describe("the address of GitHub's pages and of git there"),
+  WAVESMITH_PLAN_HOSTS: z
+    .string()
+    .optional()
+    .describe(
+      "hosts on this machine or in a private network from which `planUrl` may fetch a plan, as `host` or `host:port`, separated by commas",
+    ),
   ANTHROPIC_API_KEY: z
     .string()
     .optional()

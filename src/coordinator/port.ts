@@ -1,5 +1,5 @@
 import type { Agents } from "../agents/port.ts";
-import type { TenantLimits } from "../domain/access.ts";
+import type { TaskSlots } from "../domain/access.ts";
 import type { AgentSpec } from "../domain/plan/plan.ts";
 import type { Forges } from "../forge/port.ts";
 import type { Gates } from "../gates/port.ts";
@@ -39,7 +39,9 @@ export interface Ports extends LifecyclePorts {
   /** The agent for a build from a brief whose request names no agents. */
   readonly briefAgent: AgentSpec | null;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly tenantLimits: TenantLimits;
+  readonly taskSlots: TaskSlots;
+  /** False where the store shows the rows of one tenant alone (W11). */
+  readonly seesAllTenants: boolean;
   /** Names of secrets that plans sent by events may use. */
   readonly eventSecrets: readonly string[];
   /** The machine's total memory. */

@@ -17,13 +17,26 @@ export interface Caller {
   readonly name: string;
 }
 
-/**
- * What each tenant may have at once, and spend in all; null: no limit. How many sandboxes it may
- * run is part of the sandbox policy.
- */
+/** What a tenant may have at once, and spend in all; null: no limit. */
 export interface TenantLimits {
   /** Builds that have not ended. */
   readonly builds: number | null;
+  /** Tasks that run. */
+  readonly tasks: number | null;
+  /** Sandboxes that run. */
+  readonly sandboxes: number | null;
   /** USD spent on models. */
   readonly usd: number | null;
 }
+
+/** The limits that were set for one tenant; null: no limit, absent: the default. */
+export type OwnLimits = { readonly [Name in keyof TenantLimits]?: number | null };
+
+/** The limits that count for a tenant. */
+export const limitsFor = (own: OwnLimits, defaults: TenantLimits): TenantLimits => ({ ...defaults, ...own });
+
+/**
+ * How many tasks of all tenants may run at once; null: any number. `auto`: as many as the machine
+ * has room for, while more than one tenant has work.
+ */
+export type TaskSlots = number | "auto" | null;

@@ -1,3 +1,4 @@
+import { limitsFor } from "../domain/access.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { present } from "../domain/known.ts";
 import { type MachineRoom, roomRemedy } from "../domain/sandbox/sandbox.ts";
@@ -83,11 +84,12 @@ async function decide(
   build: BuildRow,
   room: MachineRoom,
 ): Promise<Admission> {
-  await transaction.lockTenant(build.tenantId);
+  const { limits } = await transaction.lockTenant(build.tenantId);
   await transaction.lockMachine();
   const before = await presentSandbox(transaction, ports, build);
   const now = ports.clock.now();
-  const shortage = await findShortage(transaction, ports, build, room);
+  const most = limitsFor(limits, ports.tenantLimits).sandboxes;
+  const shortage = await findShortage(transaction, ports, build, { room, most });
   const full = shortage?.full ?? null;
   const wanted = {
     state: "wanted" as const,
@@ -138,14 +140,14 @@ async function findShortage(
   transaction: StoreTransaction,
   ports: LifecyclePorts,
   build: BuildRow,
-  room: MachineRoom,
+  { room, most }: { room: MachineRoom; most: number | null },
 ): Promise<Shortage | null> {
   const { projectId } = build;
   const rows = await transaction.sandboxes.list({ state: ["running", "wanted"] });
   const others = rows.filter((row) => row.projectId !== projectId && (row.state === "running" || row.reason === null));
-  const first = await whoIsFirst(transaction, ports, build, rows);
+  const first = await whoIsFirst(transaction, ports, build, { rows, others });
   const shortage =
-    (await tenantShortage(transaction, ports, build, others)) ??
+    (await tenantShortage(transaction, build, others, most)) ??
     (await processorShortage(transaction, ports, others)) ??
     memoryShortage(ports, others, room) ??
     diskShortage(ports, room);
@@ -156,9 +158,9 @@ async function findShortage(
 
 async function tenantShortage(
   transaction: StoreTransaction,
-  { sandboxPolicy: { maxRunningPerTenant: most } }: LifecyclePorts,
   { tenantId }: BuildRow,
   others: readonly SandboxRow[],
+  most: number | null,
 ): Promise<Shortage | null> {
   const count = (await transaction.projects.list({ tenantId, id: others.map((row) => row.projectId) })).length;
   if (most === null || count < most) return null;
@@ -184,14 +186,15 @@ async function processorShortage(
 }
 
 /**
- * Returns the first build in the queue. Builds of a tenant get room in the order in which they
- * asked, and a build that stopped asking holds up nobody.
+ * Returns who is before this build in the queue. Builds of a tenant get room in the order in which
+ * they asked, and tenants with fewer running sandboxes before those with more. A build that stopped
+ * asking holds up nobody.
  */
 async function whoIsFirst(
   transaction: StoreTransaction,
   ports: LifecyclePorts,
   { tenantId, projectId, position }: BuildRow,
-  rows: readonly SandboxRow[],
+  { rows, others }: { rows: readonly SandboxRow[]; others: readonly SandboxRow[] },
 ): Promise<string | null> {
   const since = ports.clock.now().getTime() - maxPauseMs;
   const ids = rows
@@ -199,9 +202,29 @@ async function whoIsFirst(
     .map((row) => row.projectId)
     .filter((id) => id !== projectId);
   if (ids.length === 0) return null;
-  const builds = await transaction.builds.list({ tenantId, projectId: ids, status: "running" }, { by: "position" });
-  const first = builds.find((other) => other.position < position);
-  return first === undefined ? null : `build ${first.id} has waited for it longer`;
+  const builds = await transaction.builds.list({ projectId: ids, status: "running" }, { by: "position" });
+  const first = builds.find((other) => other.tenantId === tenantId && other.position < position);
+  if (first !== undefined) return `build ${first.id} has waited for it longer`;
+  const waiting = builds.filter((other) => other.tenantId !== tenantId).map((other) => other.tenantId);
+  if (waiting.length === 0) return null;
+  const running = await runningByTenant(transaction, others);
+  const limits = await transaction.tenants.list({ id: waiting });
+  const isPoorer = limits.some(({ id, limits: own }) => {
+    const most = limitsFor(own, ports.tenantLimits).sandboxes ?? Number.POSITIVE_INFINITY;
+    const count = running.get(id) ?? 0;
+    return count < most && count < (running.get(tenantId) ?? 0);
+  });
+  return isPoorer ? "another tenant waits for it and runs fewer" : null;
+}
+
+async function runningByTenant(
+  { projects }: StoreTransaction,
+  rows: readonly SandboxRow[],
+): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  for (const { tenantId } of await projects.list({ id: rows.map((row) => row.projectId) }))
+    counts.set(tenantId, (counts.get(tenantId) ?? 0) + 1);
+  return counts;
 }
 
 /** Returns why the machine has no room for one more sandbox; null when it has room. */

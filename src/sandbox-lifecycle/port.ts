@@ -1,3 +1,4 @@
+import type { TenantLimits } from "../domain/access.ts";
 import type { DomainEvent } from "../domain/events/events.ts";
 import type { IdSource } from "../domain/ids.ts";
 import type { MachineRoom, SandboxPolicy } from "../domain/sandbox/sandbox.ts";
@@ -41,6 +42,8 @@ export interface LifecyclePorts {
   readonly snapshots: SnapshotStore;
   readonly machine: Machine;
   readonly sandboxPolicy: SandboxPolicy;
+  /** The limits of a tenant that has none of its own. */
+  readonly tenantLimits: TenantLimits;
   readonly previews: PreviewSandboxes;
   readonly events: EventSender;
   readonly clock: Clock;

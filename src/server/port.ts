@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import type { ShownSetting } from "../api/settings.ts";
 import type { TakenEvent } from "../coordinator/build/request/take-events.ts";
 import type { Ports } from "../coordinator/port.ts";
 import type { DomainEvent } from "../domain/events/events.ts";
@@ -56,7 +57,13 @@ export interface ServedTenant {
 
 /** The parts of the app that the server uses. */
 export interface ServedApp {
-  readonly config: { readonly sandboxDriver: string; readonly dataDir: string };
+  readonly config: {
+    readonly sandboxDriver: string;
+    readonly dataDir: string;
+    readonly settings: readonly ShownSetting[];
+    /** Private hosts from which a plan may be fetched. */
+    readonly planHosts: readonly string[];
+  };
   /** The tenant whose rows `ports` and `feed` show. */
   readonly tenant: ServedTenant;
   /**

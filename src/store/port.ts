@@ -157,6 +157,8 @@ export interface StoreTransaction extends Tables, Joined {
   lockProject(id: ProjectId | string): Promise<ProjectRow>;
   /** Locks a tenant's row, under which we decide how many sandboxes it may run. */
   lockTenant(id: string): Promise<TenantRow>;
+  /** Locks the running tasks of all tenants, so that one transaction at a time adds to them. */
+  lockRunningTasks(): Promise<void>;
   /** Locks the machine, so that one transaction at a time decides about one more sandbox. */
   lockMachine(): Promise<void>;
   /** Locks a build's spending row until the transaction ends (W10). */

@@ -13,7 +13,7 @@ import {
   unique,
   uniqueIndex,
 } from "drizzle-orm/pg-core";
-import { type Scope, scopes } from "../domain/access.ts";
+import { type OwnLimits, type Scope, scopes } from "../domain/access.ts";
 import type { BuildMetadata, EventData, EventName } from "../domain/events/events.ts";
 import type { NoticedEvent } from "../domain/events/notices.ts";
 import {
@@ -108,6 +108,8 @@ export const tenants = pgTable(
   {
     id: text("id").$type<TenantId>().primaryKey(),
     name: text("name").notNull().unique(),
+    /** Its own limits; what is absent here is as the settings say. */
+    limits: jsonb("limits").$type<OwnLimits>().notNull().default({}),
     createdAt: created(),
   },
   () => [pgPolicy("own_tenant", { using: sql`id = ${currentTenant}` })],
@@ -318,6 +320,8 @@ export const builds = pgTable(
     startedAt: moment("started_at"),
     deadlineAt: moment("deadline_at"),
     movedAt: moment("moved_at").notNull().defaultNow(),
+    /** When tasks of it were last held back for other tenants or a limit; null: none is now. */
+    heldBackAt: moment("held_back_at"),
     endedAt: moment("ended_at"),
   },
   (table) => [

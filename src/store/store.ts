@@ -22,6 +22,7 @@ import {
 } from "./statements/spending.ts";
 
 const machineLock = advisoryKey("wavesmith:machine");
+const runningTasksLock = advisoryKey("wavesmith:running-tasks");
 
 interface StoreOptions {
   readonly crashPoint?: StoreCrashPoint;
@@ -91,6 +92,11 @@ const reads = (session: StoreSession, tables: OwnTables) => ({
   tenantSpending: (tenantId: string) => tenantSpending(session, tenantId),
 });
 
+/** Takes an advisory lock until the transaction ends. */
+async function lockFor(client: PoolClient, key: bigint): Promise<void> {
+  await client.query("select pg_advisory_xact_lock($1)", [key.toString()]);
+}
+
 function transactionOf(client: PoolClient, tables: OwnTables, onEmit: () => void): StoreTransaction {
   const write = async ({ id: eventId, name, data }: WrittenEvent, sentAt: Date | null): Promise<void> => {
     onEmit();
@@ -103,7 +109,8 @@ function transactionOf(client: PoolClient, tables: OwnTables, onEmit: () => void
     lockBuild: (id) => tables.builds.lock({ id }),
     lockProject: (id) => tables.projects.lock({ id }),
     lockTenant: (id) => tables.tenants.lock({ id }),
-    lockMachine: async () => void (await client.query("select pg_advisory_xact_lock($1)", [machineLock.toString()])),
+    lockRunningTasks: () => lockFor(client, runningTasksLock),
+    lockMachine: () => lockFor(client, machineLock),
     lockSpending: (buildId) => lockSpending(tables, buildId),
     emit: (event) => write(event, null),
     report: (event) => write(event, new Date()),

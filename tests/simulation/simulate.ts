@@ -104,6 +104,8 @@ function createWorld(seed: number) {
     fullVolumes: some(0.15, 3),
   };
   const left = { ...weather };
+  const taskSlots = random.chance(0.3) ? random.between(1, 3) : random.pick(["auto", null] as const);
+  const tenantTasks = random.chance(0.2) ? random.between(1, 2) : null;
   const happened: Record<string, number> = {};
   const trace: string[] = [];
   const say = (what: string, detail = ""): void => {
@@ -191,7 +193,9 @@ function createWorld(seed: number) {
       eventSecrets: [],
       clock: { now: () => new Date(now) },
       ids: nextId,
-      tenantLimits: { builds: null, usd: null },
+      tenantLimits: { builds: null, tasks: tenantTasks, sandboxes: 16, usd: null },
+      taskSlots,
+      seesAllTenants: true,
       processors: 2,
       memoryBytes: 8 * 1024 ** 3,
       wakeWatcher: () => undefined,

@@ -49,6 +49,8 @@ export interface FixtureOptions {
   readonly crashPoint?: (name: string) => void | Promise<void>;
   /** Default: the safest that works here. */
   readonly sandbox?: "local" | "local-unsafe" | "docker";
+  /** Whether it drives every project's builds; default: only those of its own project. */
+  readonly drivesAll?: boolean;
   /** How long a test waits for one thing; default 50 s. */
   readonly patienceMs?: number;
 }
@@ -94,7 +96,7 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
   });
   const project = basename(dataDir);
   const projectId = projectIdFor("default", project);
-  await app.start(new Set([projectId]));
+  await app.start(options.drivesAll === true ? "all" : new Set([projectId]));
   let requests = 0;
   const poll = (holds: () => Promise<boolean>, what: string) => waitFor(holds, { what, warnings, ...options });
   const ask = async (said: Record<string, unknown>, eventId?: string): Promise<string> => {

@@ -65,7 +65,11 @@ export interface Lifecycle {
   readonly host: FakeHost;
   readonly warnings: string[];
   /** The ports of one process; with `other` those of a second one, on connections of its own. */
-  ports(changes?: { policy?: Partial<SandboxPolicy>; other?: boolean; snapshots?: SnapshotStore }): Ports;
+  ports(changes?: {
+    policy?: Partial<SandboxPolicy> & { maxRunningPerTenant?: number };
+    other?: boolean;
+    snapshots?: SnapshotStore;
+  }): Ports;
   room: { -readonly [Name in keyof MachineRoom]: MachineRoom[Name] };
   pass(ms: number): void;
   /** A build of this project, which is under way. */
@@ -108,7 +112,11 @@ export async function createLifecycle(): Promise<Lifecycle> {
     host,
     warnings,
     room: { memoryBytes: 64 * 1024 ** 3, diskBytes: 64 * 1024 ** 3 },
-    ports: ({ policy = {}, other = false, snapshots = memorySnapshots() } = {}) => {
+    ports: ({
+      policy: { maxRunningPerTenant: sandboxes = 16, ...policy } = {},
+      other = false,
+      snapshots = memorySnapshots(),
+    } = {}) => {
       const ports: Ports = {
         store: other ? stores.second : stores.first,
         driver: () => driver,
@@ -116,6 +124,9 @@ export async function createLifecycle(): Promise<Lifecycle> {
         models: { listen: () => undefined },
         machine: { room: async () => lifecycle.room, boot: () => "boot" },
         sandboxPolicy: { ...loadConfig({}).sandboxPolicy, ...policy },
+        tenantLimits: { builds: null, tasks: null, sandboxes, usd: null },
+        taskSlots: null,
+        seesAllTenants: true,
         previews: createPreviewSandboxes(() => ports),
         clock: { now: () => new Date(now) },
         ids: randomIds,

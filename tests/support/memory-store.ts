@@ -298,7 +298,9 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
     lockBuild: (id) => inside.builds.get({ id }),
     lockProject: (id) => inside.projects.get({ id }),
     lockTenant: (id) => inside.tenants.get({ id }),
-    lockMachine: async () => undefined, // transactions run one after another
+    // transactions run one after another
+    lockRunningTasks: async () => undefined,
+    lockMachine: async () => undefined,
     async lockSpending(buildId) {
       return (await inside.buildSpending.insertIfAbsent({ buildId })) ?? inside.buildSpending.get({ buildId });
     },

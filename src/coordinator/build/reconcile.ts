@@ -34,9 +34,15 @@ export async function reconcileBuilds(ports: Ports, projectIds: "all" | Readonly
     }
     if (build.status === "cancelling") await stopBuildJobs(ports, build.id);
     else await stopOverBudget(ports, build.id);
+    if (build.heldBackAt !== null) await startHeldBack(ports, build.id);
     if (await stands(ports, build)) await askAgain(ports, build);
   }
   await resendLostRequests(ports, projectIds === "all" ? "all" : [...projectIds]);
+}
+
+/** Starts the tasks that were held back for other tenants or a limit, as far as they have room. */
+async function startHeldBack(ports: Ports, buildId: string): Promise<void> {
+  await ports.store.transaction("start-held-back", (transaction) => advance(transaction, ports, buildId));
 }
 
 async function stands(ports: Ports, build: BuildRow): Promise<boolean> {

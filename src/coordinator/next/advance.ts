@@ -14,6 +14,7 @@ import type { Ports } from "../port.ts";
 import { blockWave } from "../wave/block-wave.ts";
 import { adoptComments, giveComments, supersedeComments } from "../wave/comments.ts";
 import { type BuildState, buildFacts, loadState } from "./facts.ts";
+import { tasksWithSlots } from "./task-slots.ts";
 
 // Applies moves until something outside the database has to happen first. Runs inside the caller's
 // transaction, under the build's lock, so that a transition and its event are one commit (W3).
@@ -37,6 +38,8 @@ export async function advance(
     const build = locked ?? (await transaction.lockBuild(buildId));
     const state = await loadState(transaction, build);
     const move = nextMove(buildFacts(state, ports));
+    if (build.heldBackAt !== null && move.kind !== "dispatch")
+      await transaction.builds.update({ id: buildId }, { heldBackAt: null });
     if (move.kind === "wait") return;
     const goesOn = await apply(transaction, ports, state, move, options);
     await transaction.builds.update({ id: buildId }, { movedAt: ports.clock.now() });
@@ -90,7 +93,7 @@ async function applyToWave(
 ): Promise<boolean> {
   switch (move.kind) {
     case "dispatch":
-      await dispatch(transaction, ports, state, move.tasks);
+      await dispatch(transaction, ports, state, await tasksWithSlots(transaction, ports, state.build, move.tasks));
       return false; // running work has to end first
     case "settle-wave":
       await settleWave(transaction, state.build, state.wave);

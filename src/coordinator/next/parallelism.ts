@@ -26,9 +26,13 @@ export interface Parallelism {
 export function parallelismOf({ limits }: Pick<Plan, "limits">, { processors, memoryBytes }: Room): Parallelism {
   if (limits.maxParallelTasks !== null)
     return { maxParallelTasks: limits.maxParallelTasks, maxComputing: limits.maxParallelTasks };
+  return { maxParallelTasks: slotsIn({ processors, memoryBytes }), maxComputing: processors };
+}
+
+/** Returns how many attempts fit into this room when most of them wait for a model. */
+export function slotsIn({ processors, memoryBytes }: Room): number {
   const fitting = Math.floor(memoryBytes / agentBytes);
-  const waiting = Math.min(waitingPerProcessor * processors, fitting);
-  return { maxParallelTasks: Math.max(processors, waiting), maxComputing: processors };
+  return Math.max(processors, Math.min(waitingPerProcessor * processors, fitting));
 }
 
 /**

@@ -47,7 +47,6 @@ export interface SandboxPolicy {
   readonly snapshotKeepMs: number;
   /** A preview without requests for this time is put to sleep. */
   readonly previewTtlMs: number | null;
-  readonly maxRunningPerTenant: number | null;
   /** How many processors may be promised per real processor. */
   readonly cpuOvercommit: number;
   /** Memory and disk to keep free: a sandbox that would use it is not started. */

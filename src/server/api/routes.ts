@@ -28,8 +28,10 @@ import { sandboxEndpoints } from "./sandboxes.ts";
 import { scheduleEndpoints } from "./schedules.ts";
 import { sessionEndpoints } from "./session.ts";
 import { shellSocket } from "./shell.ts";
+import { settingsEndpoints } from "./settings.ts";
 import { steeringEndpoints } from "./steering.ts";
 import { taskEndpoints } from "./tasks.ts";
+import { tenantEndpoints } from "./tenants.ts";
 
 const base = "/api/v1";
 /** Enough for a plan of ten thousand tasks. */
@@ -58,6 +60,8 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...eventEndpoints(api),
   ...sessionEndpoints(api),
   ...keyEndpoints(api),
+  ...tenantEndpoints(api),
+  ...settingsEndpoints(api),
   ...auditEndpoints(api),
   ...jobEndpoints(api),
   ...notificationEndpoints(api),

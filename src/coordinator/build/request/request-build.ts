@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { limitsFor } from "../../../domain/access.ts";
 import { WavesmithError } from "../../../domain/errors.ts";
 import { buildIdForEvent } from "../../../domain/events/event-ids.ts";
 import { eventSchemas } from "../../../domain/events/events.ts";
@@ -56,25 +57,27 @@ const retryAfterMs = 60_000;
  */
 async function refuseOverLimits(
   transaction: StoreTransaction,
-  { tenantLimits: { builds, usd } }: Pick<Ports, "tenantLimits">,
+  { tenantLimits }: Pick<Ports, "tenantLimits">,
   tenantId: string,
 ): Promise<void> {
+  const tenant = await transaction.tenants.find({ id: tenantId });
+  const { builds, usd } = limitsFor(tenant?.limits ?? {}, tenantLimits);
   if (builds === null && usd === null) return;
-  if ((await transaction.tenants.find({ id: tenantId })) !== null) await transaction.lockTenant(tenantId);
+  if (tenant !== null) await transaction.lockTenant(tenantId);
   const unfinished = await transaction.builds.pick({ tenantId, status: unfinishedStatuses }, ["id"]);
   if (builds !== null && unfinished.length >= builds)
     throw new WavesmithError(
       "capacity",
       `this tenant has ${unfinished.length} unfinished builds, of at most ${builds}`,
       {
-        remedy: "wait for one to end, or cancel one; WAVESMITH_TENANT_BUILDS sets the limit",
+        remedy: "wait for one to end, or cancel one; `wavesmith tenants limit` sets the limit",
         retryAfterMs,
       },
     );
   const { microUsd } = await transaction.tenantSpending(tenantId);
   if (usd !== null && microUsd >= usd * 1_000_000)
     throw new WavesmithError("capacity", `this tenant has spent ${(microUsd / 1_000_000).toFixed(2)} of ${usd} USD`, {
-      remedy: "WAVESMITH_TENANT_USD sets the limit",
+      remedy: "`wavesmith tenants limit` sets the limit",
       retryAfterMs,
     });
 }

@@ -1,0 +1,59 @@
+import { createHash } from "node:crypto";
+import { rename, writeFile } from "node:fs/promises";
+import { stringify } from "yaml";
+import { parseSettings, type SettingFault, settingsFile, settingsText } from "../config/settings-file.ts";
+import type { ShownSetting } from "../config/shown-settings.ts";
+import { WavesmithError } from "../domain/errors.ts";
+
+export type { ShownSetting } from "../config/shown-settings.ts";
+
+/** The settings of a data directory: those in use, and the file. */
+export interface SettingsView {
+  readonly file: string;
+  /** The file's text; empty if there is none. */
+  readonly text: string;
+  readonly tag: string;
+  readonly items: readonly ShownSetting[];
+  /** Whether the file has changed since it was read: it counts from the next start on. */
+  readonly restartNeeded: boolean;
+}
+
+/** A version of the file, for `If-Match`. */
+const settingsTag = (text: string): string => `"${createHash("sha256").update(text).digest("base64url").slice(0, 27)}"`;
+
+interface Place {
+  readonly dataDir: string;
+  /** The settings that this process has read. */
+  readonly settings: readonly ShownSetting[];
+}
+
+export function viewSettings({ dataDir, settings }: Place): SettingsView {
+  const text = settingsText(dataDir);
+  const { values } = parseSettings(text);
+  const isRead = settings.every(({ name, value, source }) =>
+    source === "environment" ? true : (values[name] ?? null) === (source === "file" ? value : null),
+  );
+  return { file: settingsFile(dataDir), text, tag: settingsTag(text), items: settings, restartNeeded: !isRead };
+}
+
+/**
+ * Replaces the settings file with YAML or JSON. Returns the faults; with any, nothing is changed.
+ * Fails with `conflict` if the file is no longer the one with this tag; a null tag replaces any.
+ */
+export async function writeSettings(
+  { dataDir }: Pick<Place, "dataDir">,
+  { text, format, tag }: { text: string; format: "yaml" | "json"; tag: string | null },
+): Promise<readonly SettingFault[]> {
+  const { faults } = parseSettings(text);
+  if (faults.length > 0) return faults;
+  if (tag !== null && settingsTag(settingsText(dataDir)) !== tag) {
+    throw new WavesmithError("conflict", "the settings have changed since you read them", {
+      remedy: "read them again",
+    });
+  }
+  const file = settingsFile(dataDir);
+  const unfinished = `${file}.${process.pid}`;
+  await writeFile(unfinished, format === "json" ? stringify(JSON.parse(text)) : text, { mode: 0o600 });
+  await rename(unfinished, file);
+  return [];
+}
