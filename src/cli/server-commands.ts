@@ -29,13 +29,13 @@ export function addServerCommands(program: Command, command: AddCommand): void {
     return revokeApiKey(context, id, options);
   }).option("--tenant <name>", "of this tenant (default: default)");
   command(program, "settings", "show the settings and where each came from", async (context, _, options) =>
-    (await import("./commands/settings.ts")).settings(context, { all: options.all === true }),
+    (await import("./commands/settings.ts")).printSettings(context, { all: options.all === true }),
   ).option("--all", "also those that have their defaults");
   const tenantsCommand = command(
     program,
     "tenants",
     "list the tenants, with their limits and what they use",
-    async (context) => (await import("./commands/tenants.ts")).tenants(context),
+    async (context) => (await import("./commands/tenants.ts")).printTenants(context),
   );
   command(tenantsCommand, "limit <name>", "set limits of a tenant", async (context, [name], options) =>
     (await import("./commands/tenants.ts")).setTenantLimits(context, name, options),

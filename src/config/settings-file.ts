@@ -181,7 +181,7 @@ export function settingsText(dataDir: string): string {
 }
 
 /** One line for each fault. */
-export const faultLines = (faults: readonly SettingFault[]): string[] =>
+const faultLines = (faults: readonly SettingFault[]): string[] =>
   faults.map(({ path, line, message }) =>
     [line === null ? "" : `line ${line}:`, path, message].filter((part) => part !== "").join(" "),
   );

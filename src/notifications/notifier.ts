@@ -1,11 +1,10 @@
-import { type LookupAddress, lookup } from "node:dns";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { isIP, type LookupFunction } from "node:net";
+import { isIP } from "node:net";
 import { messageOf } from "../domain/errors.ts";
 import { pagePathOf } from "../domain/events/notices.ts";
-import { itemAt } from "../domain/known.ts";
 import { kindOfAddress } from "../sandbox/egress/addresses.ts";
+import { publicLookup } from "../sandbox/egress/public-lookup.ts";
 import { type MailServer, sendMail } from "./mail.ts";
 import type { Notifier, TryResult } from "./port.ts";
 import { type NoticeRequest, requestFor } from "./request-body.ts";
@@ -62,7 +61,7 @@ function post(wanted: NoticeRequest, headers: Readonly<Record<string, string>>, 
     method: "POST",
     headers: { "user-agent": "wavesmith", "content-length": Buffer.byteLength(body), ...wanted.headers, ...headers },
     signal: AbortSignal.timeout(timeoutMs),
-    lookup: mayBePrivate ? undefined : publicLookup(url),
+    lookup: mayBePrivate ? undefined : publicLookup((address) => isPrivate(url, address)),
     agent: false as const,
   };
   return new Promise<TryResult>((resolve, reject) => {
@@ -75,19 +74,6 @@ function post(wanted: NoticeRequest, headers: Readonly<Record<string, string>>, 
     request.end(body);
   });
 }
-
-/** Resolves a name and fails when one of its addresses is not public. */
-const publicLookup =
-  (url: URL): LookupFunction =>
-  (host, options, done) => {
-    lookup(host, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
-      const inner = addresses?.find(({ address }) => kindOfAddress(address) !== "public");
-      if (error !== null) done(error, "", 0);
-      else if (inner !== undefined) done(isPrivate(url, inner.address), "", 0);
-      else if (options.all === true) done(null, addresses);
-      else done(null, itemAt(addresses, 0).address, itemAt(addresses, 0).family);
-    });
-  };
 
 const isPrivate = ({ host }: URL, address: string): Error =>
   new Error(`${host} is ${address}, which is not a public address: name ${host} in WAVESMITH_NOTIFY_HOSTS to allow it`);

@@ -84,7 +84,7 @@ describe("a backup", { timeout: 120_000 }, () => {
     await expect(backUp(fixture.app.config, backupFile())).rejects.toThrow(/exists already/);
     const own = { ...elsewhere(), dataDir: fixture.app.config.dataDir };
     await writeFile(join(own.dataDir, "mine"), "");
-    await expect(restoreBackup(own, backupFile())).rejects.toThrow(/is in use/);
+    await expect(restoreBackup(own, backupFile())).rejects.toThrow(/is not empty/);
     const used = { ...elsewhere(), databaseUrl: fixture.app.config.databaseUrl };
     await fixture.build({ tasks: [{ id: "a", run: "echo a > a.txt" }] });
     await expect(restoreBackup(used, backupFile())).rejects.toThrow(/not empty/);

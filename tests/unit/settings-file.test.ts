@@ -45,14 +45,14 @@ describe("the settings file", () => {
 
   it("shows no secret, and no password in a URL", () => {
     const env = {
-      ANTHROPIC_API_KEY: "sk-ant-very-secret",
-      CLAUDE_CODE_OAUTH_TOKEN: "token-secret",
-      WAVESMITH_COMPATIBLE_KEYS: "lab=secret-of-lab",
-      OTEL_EXPORTER_OTLP_HEADERS: "authorization=secret",
-      DATABASE_URL: "postgres://me:secret@db/x",
-      ANTHROPIC_BASE_URL: "https://me:secret@proxy.example/v1",
+      ANTHROPIC_API_KEY: "sk-ant-very-hidden",
+      CLAUDE_CODE_OAUTH_TOKEN: "token-hidden",
+      WAVESMITH_COMPATIBLE_KEYS: "lab=hidden-of-lab",
+      OTEL_EXPORTER_OTLP_HEADERS: "authorization=hidden",
+      DATABASE_URL: "postgres://me:hidden@db/x",
+      ANTHROPIC_BASE_URL: "https://me:hidden@proxy.example/v1",
     };
-    expect(JSON.stringify(load(env).settings)).not.toContain("secret");
+    expect(JSON.stringify(load(env).settings)).not.toContain("hidden");
     expect(shown(env, "ANTHROPIC_API_KEY")).toMatchObject({ isSecret: true, isSet: true, value: null });
     expect(shown(env, "ANTHROPIC_BASE_URL")).toMatchObject({ value: "https://…@proxy.example/v1" });
     for (const name of Object.values(fileKeys)) expect(shown(env, name)?.isSecret, name).toBe(false);

@@ -92,7 +92,7 @@ async function requireUnused(dataDir: string): Promise<void> {
     throw error;
   });
   if (names.every((name) => harmless.has(name))) return;
-  throw new WavesmithError("conflict", `the data directory ${dataDir} is in use`, { remedy: unusedRemedy });
+  throw new WavesmithError("conflict", `the data directory ${dataDir} is not empty`, { remedy: unusedRemedy });
 }
 
 async function requireEmpty(

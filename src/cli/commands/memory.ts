@@ -60,7 +60,11 @@ async function readNew(file: string | undefined): Promise<string> {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    throw new WavesmithError("usage", `cannot read ${file}: ${messageOf(error)}`);
+    const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
+    const why = isMissing ? `there is no file ${file}` : `cannot read ${file}: ${messageOf(error)}`;
+    throw new WavesmithError("usage", why, {
+      remedy: "name the file with what the project should remember, or - for stdin",
+    });
   }
 }
 

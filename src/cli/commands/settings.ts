@@ -5,7 +5,7 @@ import { exit } from "../output/exit-codes.ts";
 import { table } from "../output/format.ts";
 
 /** `settings`: shows every setting and where its value came from. */
-export async function settings(context: Context, { all }: { readonly all: boolean }): Promise<number> {
+export async function printSettings(context: Context, { all }: { readonly all: boolean }): Promise<number> {
   const server = await serverApi(context);
   const view =
     server === null

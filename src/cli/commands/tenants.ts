@@ -12,7 +12,7 @@ const names = ["builds", "tasks", "sandboxes", "usd"] as const;
 export type LimitTexts = { readonly [Name in keyof TenantLimits]?: string };
 
 /** `tenants`: lists the tenants with what they use of their limits. */
-export async function tenants(context: Context): Promise<number> {
+export async function printTenants(context: Context): Promise<number> {
   const server = await serverApi(context);
   const views =
     server === null

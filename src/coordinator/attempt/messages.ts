@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { agentSpecFor } from "../../domain/plan/plan.ts";
-import type { TaskStatus } from "../../domain/status.ts";
+import { endedBuildStatuses, type TaskStatus } from "../../domain/status.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
 import type { AttemptRow, BuildRow, MessageRow, StoreTransaction, TaskRow } from "../../store/port.ts";
 import { eventsOf } from "../build-events.ts";
@@ -80,7 +80,10 @@ function refuseUntellable({ id, status: buildStatus }: BuildRow, { key, status, 
     });
   }
   if (tellable.has(status)) return;
-  throw new WavesmithError("conflict", `task ${key} is ${status}: its agent has ended`, {
+  const why = endedBuildStatuses.includes(buildStatus)
+    ? `build ${id} is ${buildStatus}, and its task ${key} is ${status}: no agent reads a message`
+    : `task ${key} is ${status}: its agent has ended`;
+  throw new WavesmithError("conflict", why, {
     remedy:
       buildStatus === "completed"
         ? "put it into the plan of the project's next build"

@@ -9,6 +9,8 @@ import { editPlan } from "../../coordinator/plan/edit-plan.ts";
 import { refuseWithoutModels } from "../../coordinator/plan/plan-models.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
+import { fetchPlan } from "../fetch-plan.ts";
+import type { ServedApp } from "../port.ts";
 import { problemWith } from "../problem.ts";
 import { storeUpload, uploadedSource } from "../uploads.ts";
 import { buildReply, getBuild, showBuild } from "./builds.ts";
@@ -126,8 +128,9 @@ async function start(
   { body, header }: StartCall,
   project: { readonly id: ProjectId; readonly name: string },
 ) {
-  const said = requestOf(body);
-  if (said instanceof Response) return said;
+  const given = requestOf(body);
+  if (given instanceof Response) return given;
+  const said = await withFetchedPlan(app, given);
   if (said.project !== undefined && said.project !== project.name)
     throw new WavesmithError("usage", `this address is of the project ${project.name}, not of ${said.project}`);
   const faults = said.plan === undefined ? [] : faultsOf(said.plan, body, app.ports.environment);
@@ -154,6 +157,14 @@ async function start(
   const view = await createBuildReader(app.ports.store, buildId).read();
   const headers = { location: `/api/v1/builds/${buildId}`, ...(repeated ? { "idempotent-replayed": "true" } : {}) };
   return { headers, body: showBuild(app, view) };
+}
+
+/** Puts the plan that a request names by its address into the request, as text. */
+async function withFetchedPlan({ config }: ServedApp, { planUrl, ...said }: z.infer<typeof requestSchema>) {
+  if (planUrl === undefined) return said;
+  if (said.plan !== undefined || said.brief !== undefined)
+    throw new WavesmithError("usage", "a request has one of plan, planUrl and brief");
+  return { ...said, plan: await fetchPlan(planUrl, { privateHosts: config.planHosts }) };
 }
 
 /** A source that was uploaded before. */
