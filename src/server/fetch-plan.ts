@@ -5,7 +5,7 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { kindOfAddress } from "../sandbox/egress/addresses.ts";
 import { publicLookup } from "../sandbox/egress/public-lookup.ts";
 
-// FP1. Whoever may start builds chooses the address, so this server fetches a plan over https and
+// PU1. Whoever may start builds chooses the address, so this server fetches a plan over https and
 // from public addresses alone, unless the setting names the host. Each redirect is checked like the
 // first address, and the connection goes to the address that was checked.
 
