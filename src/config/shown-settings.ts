@@ -15,7 +15,7 @@ export interface ShownSetting {
   readonly line: number | null;
 }
 
-const secret = /(_KEY|_KEYS|_KEY_FALLBACK|_TOKEN|_PASSWORD|_HEADERS)$|^DATABASE_URL$/;
+const secret = /(_KEY|_KEYS|_KEY_FALLBACK|_SECRET|_TOKEN|_PASSWORD|_HEADERS)$|^DATABASE_URL$/;
 const keyOf = new Map<string, string>(Object.entries(fileKeys).map(([key, name]) => [name, key]));
 
 /** Shows where each setting came from. A variable of the environment wins over the file. */

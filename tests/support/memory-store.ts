@@ -22,7 +22,6 @@ const partial: Record<string, (row: AnyRow) => boolean> = {
   one_live_wave_per_build: (row) => ["running", "joining", "gating", "fixing", "waiting"].includes(String(row.status)),
   one_live_attempt_per_task: (row) => row.status !== "settled" && row.taskId !== null,
   one_live_attempt_on_a_wave_head: (row) => row.status !== "settled" && row.taskId === null,
-  one_attempt_per_task_and_number: (row) => row.taskId !== null,
   one_live_gate_per_wave: (row) => row.status !== "finished",
 };
 
@@ -49,7 +48,7 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
 };
 /** Lists of words, which TypeScript checks here. */
 const enumerations =
-  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer|api_key_scope|session_kind|audit_via|comment_state|notification_status|schedule_(status|origin))$/;
+  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer|api_key_scope|session_kind|audit_via|comment_state|notification_status|schedule_(status|origin)|pull_request_(status|merge_state))$/;
 
 interface Unique {
   readonly name: string;
@@ -123,10 +122,10 @@ function shapeOf(table: PgTable): Shape {
     })),
     ...config.indexes
       .filter((index) => index.config.unique)
-      .map(({ config: { name, columns } }) => ({
+      .map(({ config: { name, columns, where } }) => ({
         name: name!,
         columns: keysOf(columns as { name?: string }[]),
-        holds: partial[name!] ?? unknown(`index ${name}`),
+        holds: where === undefined ? always : (partial[name!] ?? unknown(`index ${name}`)),
       })),
   ];
   return {

@@ -56,6 +56,11 @@ describe("the settings file", () => {
     expect(shown(env, "ANTHROPIC_API_KEY")).toMatchObject({ isSecret: true, isSet: true, value: null });
     expect(shown(env, "ANTHROPIC_BASE_URL")).toMatchObject({ value: "https://…@proxy.example/v1" });
     for (const name of Object.values(fileKeys)) expect(shown(env, name)?.isSecret, name).toBe(false);
+    const named = load().settings.filter(({ name }) => /KEY|SECRET|TOKEN|PASSWORD/.test(name));
+    expect(named.filter(({ isSecret }) => !isSecret).map(({ name }) => name)).toEqual([
+      "WAVESMITH_EVENT_SECRETS", // names of secrets
+      "WAVESMITH_GITHUB_APP_KEY_FILE", // a path
+    ]);
   });
 
   it("has its faults named by line, all together", () => {
