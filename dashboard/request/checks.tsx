@@ -17,25 +17,27 @@ export function Checks({ buildId, runs }: ChecksProps) {
   return (
     <ul className="card list">
       {last.map((run) => (
-        <li key={run.id} className="list-item stack">
-          <div className="row wrap">
-            <StatusBadge status={run.verdict ?? run.status} />
-            <Link to="/builds/$id" params={{ id: buildId }} search={{ gate: run.id }} className="strong">
-              {run.gate}
-            </Link>
-            <span className="small soft">wave {run.wave}</span>
-            <span className="grow small soft clip mono">{run.evidence?.command ?? ""}</span>
-            {run.evidence?.tests != null && (
-              <span className="small soft num">
-                {run.evidence.tests.passed} of {run.evidence.tests.total} tests passed
+        <li key={run.id} className="list-item">
+          <div className="stack grow">
+            <div className="row wrap">
+              <StatusBadge status={run.verdict ?? run.status} />
+              <Link to="/builds/$id" params={{ id: buildId }} search={{ gate: run.id }} className="strong">
+                {run.gate}
+              </Link>
+              <span className="grow small soft">wave {run.wave}</span>
+              {run.evidence?.tests != null && (
+                <span className="small soft num">
+                  {run.evidence.tests.passed} of {run.evidence.tests.total} tests passed
+                </span>
+              )}
+              <span className="small faint">
+                <Took from={run.createdAt} to={run.endedAt} />
               </span>
-            )}
-            <span className="small faint">
-              <Took from={run.createdAt} to={run.endedAt} />
-            </span>
+            </div>
+            {run.evidence?.command != null && <div className="small soft clip mono">{run.evidence.command}</div>}
+            {run.verdict !== "passed" && run.reason !== null && <div className="small soft">{run.reason}</div>}
+            <Findings findings={run.findings} buildId={buildId} wave={run.wave} />
           </div>
-          {run.verdict !== "passed" && run.reason !== null && <div className="small soft">{run.reason}</div>}
-          <Findings findings={run.findings} buildId={buildId} wave={run.wave} />
         </li>
       ))}
     </ul>

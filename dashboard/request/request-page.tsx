@@ -43,7 +43,7 @@ function Request({ build }: { readonly build: Build }) {
             <Link to="/builds/$id" params={{ id }} className="plain soft">
               {project}
             </Link>{" "}
-            <span className="faint">/</span> {wave === undefined ? "Request" : `Request of wave ${wave}`}
+            <span className="faint">/</span> Request
           </>
         }
       >
@@ -65,7 +65,7 @@ function Request({ build }: { readonly build: Build }) {
       </section>
       <section className="stack" aria-labelledby="request-files">
         <h2 id="request-files">Changed files</h2>
-        <ChangedFiles buildId={id} wave={wave} />
+        <ChangedFiles build={build} wave={wave} />
       </section>
     </div>
   );
@@ -83,7 +83,7 @@ function WaveTabs({ build: { id, waves } }: { readonly build: Build }) {
           params={{ id }}
           search={number === undefined ? {} : { wave: number }}
           className="tab"
-          activeProps={{ "aria-current": undefined }}
+          activeOptions={{ exact: true, includeSearch: true }}
           {...(number === wave ? { "aria-current": "page" as const } : {})}
         >
           {number === undefined ? "Whole build" : `Wave ${number}`}
@@ -95,11 +95,10 @@ function WaveTabs({ build: { id, waves } }: { readonly build: Build }) {
 
 /** From which branch to which, the commit, the cost and the preview. */
 function Branch({ build, wave }: { readonly build: Build; readonly wave: number | undefined }) {
-  const { id, waves, head, repository, spent, preview } = build;
+  const { id, waves, repository, spent, preview } = build;
   const last = waves.findLast(({ commit }) => commit !== null);
   const shown = wave === undefined ? last : waves.find(({ number }) => number === wave);
   const branch = shown === undefined ? null : `wavesmith/${id}/wave-${shown.number}`;
-  const commit = wave === undefined ? (head ?? shown?.commit) : shown?.commit;
   return (
     <div className="row wrap small soft">
       {branch === null ? (
@@ -110,7 +109,7 @@ function Branch({ build, wave }: { readonly build: Build; readonly wave: number 
           <span className="hidden">into</span> <span className="mono">main</span>
         </span>
       )}
-      {commit != null && <span className="mono tiny faint">{commit.slice(0, 12)}</span>}
+      {shown?.commit != null && <span className="mono tiny faint">{shown.commit.slice(0, 12)}</span>}
       <Money spent={spent} />
       {preview?.url != null && (
         <a href={preview.url} target="_blank" rel="noreferrer">
@@ -129,25 +128,31 @@ function Work({ build, wave }: { readonly build: Build; readonly wave: number | 
   if (tasks.length === 0) return <Empty title="No task is in it." />;
   return (
     <ul className="card list">
-      {tasks.map((task) => (
-        <li key={task.id} className="list-item row wrap">
-          <StatusBadge status={task.status} />
-          <Link to="/builds/$id" params={{ id: build.id }} search={{ task: task.id }} className="strong">
-            {task.id}
-          </Link>
-          <span className="grow small soft">{titles.get(task.id) === task.id ? "" : titles.get(task.id)}</span>
-          <span className="small faint">
-            {task.agent}
-            {task.wave !== null && `, wave ${task.wave}`}
-          </span>
-        </li>
-      ))}
+      {tasks.map((task) => {
+        const title = titles.get(task.id);
+        return (
+          <li key={task.id} className="list-item row wrap">
+            <StatusBadge status={task.status} />
+            <Link to="/builds/$id" params={{ id: build.id }} search={{ task: task.id }} className="strong">
+              {task.id}
+            </Link>
+            {title !== undefined && title !== task.id && <span className="small soft">{title}</span>}
+            <span className="small faint end">
+              {task.agent}
+              {task.wave !== null && `, wave ${task.wave}`}
+            </span>
+          </li>
+        );
+      })}
     </ul>
   );
 }
 
-function ChangedFiles({ buildId, wave }: { readonly buildId: string; readonly wave: number | undefined }) {
-  const diff = useQuery(diffQuery(buildId, { wave }));
+function ChangedFiles({ build, wave }: { readonly build: Build; readonly wave: number | undefined }) {
+  const { id: buildId, waves } = build;
+  const isThere = wave !== undefined || waves.some(({ status }) => status === "passed");
+  const diff = useQuery({ ...diffQuery(buildId, { wave }), enabled: isThere });
+  if (!isThere) return <Empty title="Nothing is on main yet: choose a wave to see its changes." />;
   return (
     <Shown query={diff} what="the changed files">
       {(text) => <FileList buildId={buildId} wave={wave} text={text} />}
@@ -163,7 +168,7 @@ interface FileListProps {
 
 function FileList({ buildId, wave, text }: FileListProps) {
   const files = useMemo(() => filesOf(text).map((file) => ({ name: file.name, ...lineCounts(file) })), [text]);
-  if (files.length === 0) return <Empty title="Nothing is on main yet: choose a wave to see its changes." />;
+  if (files.length === 0) return <Empty title="No file has changed." />;
   return (
     <ul className="card list">
       {files.map(({ name, added, removed }) => (

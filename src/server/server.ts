@@ -235,11 +235,14 @@ function shareUpgrades(server: Server, previews: PreviewHosts | undefined): void
   server.removeAllListeners("upgrade");
   server.on("upgrade", (request, socket, head) => {
     if (previews?.upgrade(request, socket, head) === true) return;
-    if (request.headers.upgrade?.toLowerCase() !== "websocket") socket.end(noUpgrade);
+    const isOurs = request.headers.upgrade?.toLowerCase() === "websocket" && socketPath.test(request.url ?? "");
+    if (!isOurs) socket.end(noUpgrade);
     else for (const listener of own) listener.call(server, request, socket, head);
   });
 }
 
+/** What becomes a WebSocket (api/shell.ts). */
+const socketPath = /^\/api\/v1\/builds\/[^/?]+\/shell(?:\?|$)/;
 const noUpgrade = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /** Returns the name under which this machine reaches a server that listens on `host`. */

@@ -318,10 +318,18 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     const id = await startPlan("name: phone\ntasks:\n  - { id: only, run: echo 1 > a.txt }\n");
     await fixture.until(id, ({ status }) => status === "completed");
     await page.setViewportSize({ width: 390, height: 844 });
-    const places = ["/", "/builds", `/builds/${id}`, `/builds/${id}?view=timeline`, `/builds/${id}?view=board`];
+    const views = ["?view=timeline", "?view=board", "?task=only", "/changes", "/request", "/request?wave=1"];
+    const places = [
+      "/",
+      "/builds",
+      `/builds/${id}`,
+      ...views.map((view) => `/builds/${id}${view}`),
+      "/start",
+      "/settings",
+    ];
     for (const colorScheme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme });
-      for (const path of [...places, `/builds/${id}?task=only`, `/builds/${id}/changes`, "/start", "/settings"]) {
+      for (const path of places) {
         await go(path);
         await page.locator("h1").waitFor();
         await expect.poll(() => page.getByText(/^Loading /).count(), { timeout: patienceMs }).toBe(0);

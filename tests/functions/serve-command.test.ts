@@ -173,6 +173,36 @@ describe("wavesmith serve", () => {
     expect(await statusOf(id)).toBe("completed");
   });
 
+  it("starts one build when a schedule is due that was added over HTTP, and lists it", async () => {
+    const { url, keyFile } = await serve();
+    const headers = { authorization: `Bearer ${(await readFile(keyFile, "utf8")).trim()}` };
+    const send = (method: string, path: string, body?: object) =>
+      fetch(`${url}/api/v1${path}`, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+    expect((await send("POST", "/projects", { name: "upkeep" })).status).toBe(201);
+    const plan = { name: "upkeep", tasks: [{ id: "a", run: "echo a > a.txt" }] };
+    const path = "/projects/upkeep/schedules";
+    const faulty = await send("PUT", path, { on: { schedule: [{ cron: "61 * * * *" }] }, plan });
+    expect([faulty.status, await faulty.text()]).toEqual([400, expect.stringContaining("on.schedule[0].cron")]);
+    const added = await send("PUT", path, { on: { schedule: [{ name: "yearly", cron: "0 0 1 1 *" }] }, plan });
+    const { items } = (await added.json()) as { items: { id: string }[] };
+    const id = items[0]!.id;
+    expect(items).toMatchObject([{ project: "upkeep", name: "yearly", status: "active", lastBuildId: null }]);
+
+    expect(await (await send("POST", `/schedules/${id}/pause`)).json()).toMatchObject({ id, nextAt: null });
+    expect((await send("POST", `/schedules/${id}/resume`)).status).toBe(200);
+    await store.schedules.update({ id: id as never }, { nextAt: new Date() });
+    await until(async () => (await store.builds.find({})) !== null, "the schedule to start a build");
+    const build = await store.builds.get({});
+    await untilOver(build.id);
+    expect(await statusOf(build.id)).toBe("completed");
+    expect(await store.builds.list({})).toHaveLength(1);
+    expect(JSON.parse(await textOf("schedules", "--json"))).toMatchObject({
+      schedules: [{ id, project: "upkeep", lastBuildId: build.id, failures: 0, note: null }],
+    });
+    expect((await send("DELETE", `/schedules/${id}`)).status).toBe(200);
+    expect(await (await send("GET", "/schedules")).json()).toEqual({ items: [] });
+  });
+
   it("delivers a build of a person's repository that it completes, to its branch there", async () => {
     const repository = join(dataDir, "own");
     const git = (...args: string[]) => execFileSync("git", ["-C", repository, ...args], { encoding: "utf8" }).trim();
