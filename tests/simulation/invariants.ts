@@ -17,7 +17,8 @@ export interface Watch {
   look(commit: string): string | null;
 }
 
-export function createWatch(database: MemoryDatabase, git: FakeGit): Watch {
+/** `mostTasks`: how many tasks may run at once; null: no limit. */
+export function createWatch(database: MemoryDatabase, git: FakeGit, mostTasks: number | null): Watch {
   const rows = <Row>(name: "builds" | "waves" | "tasks" | "attempts"): Row[] => [...database.rows[name]()] as Row[];
   let before = snapshot(rows);
   return {
@@ -25,6 +26,7 @@ export function createWatch(database: MemoryDatabase, git: FakeGit): Watch {
       const now = snapshot(rows);
       const broken =
         one(now.builds, (build) => checkBuild(commit, before.builds.get(build.id), build, now)) ??
+        checkSlots(now, mostTasks) ??
         one(now.tasks, (task) => checkTask(commit, before.tasks.get(task.id), task, now)) ??
         one(now.attempts, (attempt) => checkAttempt(before.attempts.get(attempt.id), attempt)) ??
         one(now.waves, (wave) => checkWave(commit, before.waves.get(wave.id), wave)) ??
@@ -78,6 +80,12 @@ function checkBuild(commit: string, before: BuildRow | undefined, build: BuildRo
   if (open.length > 0) return `completed with ${open.map((task) => `${task.key} ${task.status}`).join()}`;
   const waves = [...now.waves.values()].filter((wave) => wave.buildId === build.id && wave.status === "passed");
   return waves.every((wave) => wave.deliveredAt !== null) ? null : "completed with a wave that was not delivered";
+}
+
+/** TS1: no more tasks run than there are slots. */
+function checkSlots({ attempts }: Snapshot, most: number | null): string | null {
+  const running = [...attempts.values()].filter((attempt) => attempt.kind === "task" && live(attempt)).length;
+  return most === null || running <= most ? null : `${running} tasks run in ${most} slots`;
 }
 
 /** W4: one outcome a task; only a person undoes it. */

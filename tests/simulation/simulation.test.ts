@@ -48,6 +48,7 @@ const misfortunes = [
   "a try comes later",
   "a function sleeps",
   "there is no room for a sandbox",
+  "tasks held back are asked for again",
   "a volume is above its limit",
   "cancel",
   "retry",

@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { createClient } from "../../client/client.ts";
 import { createMcpServer } from "../../mcp/mcp-server.ts";
+import { createStdioTransport } from "../../mcp/stdio-transport.ts";
 import { type Context, refuseServer } from "../context.ts";
 import { withServedApp } from "../data/served-app.ts";
 import { watchInterrupts } from "../interrupts.ts";
@@ -40,7 +40,7 @@ export async function mcp(context: Context): Promise<number> {
         try {
           await app.start("all");
           const ended = once(process.stdin, "close");
-          await tools.connect(answeringFaults(new StdioServerTransport()));
+          await tools.connect(createStdioTransport(process.stdin, process.stdout));
           context.out.note("Wavesmith speaks MCP on stdin and stdout, and drives builds until stdin ends");
           if (interrupts.count === 0) await Promise.race([ended, interrupts.next()]);
         } finally {
@@ -53,20 +53,4 @@ export async function mcp(context: Context): Promise<number> {
   } finally {
     interrupts.dispose();
   }
-}
-
-/** Answers a line that is no JSON as JSON-RPC says, so that nobody waits for its answer. */
-function answeringFaults(transport: StdioServerTransport): StdioServerTransport {
-  const start = transport.start.bind(transport);
-  transport.start = async () => {
-    const { onerror } = transport;
-    transport.onerror = (error) => {
-      onerror?.(error);
-      if (!(error instanceof SyntaxError)) return;
-      const fault = { code: -32700, message: "Parse error: the line is not JSON" };
-      process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id: null, error: fault })}\n`);
-    };
-    await start();
-  };
-  return transport;
 }

@@ -1,0 +1,19 @@
+import type { Readable, Writable } from "node:stream";
+import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+
+/** Answers a line that is no JSON as JSON-RPC says, so that nobody waits for its answer. */
+export function createStdioTransport(input: Readable, output: Writable): StdioServerTransport {
+  const transport = new StdioServerTransport(input, output);
+  const start = transport.start.bind(transport);
+  transport.start = async () => {
+    const { onerror } = transport;
+    transport.onerror = (error) => {
+      onerror?.(error);
+      if (!(error instanceof SyntaxError)) return;
+      const fault = { code: -32700, message: "Parse error: the line is not JSON" };
+      output.write(`${JSON.stringify({ jsonrpc: "2.0", id: null, error: fault })}\n`);
+    };
+    await start();
+  };
+  return transport;
+}
