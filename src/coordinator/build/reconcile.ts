@@ -40,9 +40,17 @@ export async function reconcileBuilds(ports: Ports, projectIds: "all" | Readonly
   await resendLostRequests(ports, projectIds === "all" ? "all" : [...projectIds]);
 }
 
-/** Starts the tasks that were held back for other tenants or a limit, as far as they have room. */
+/**
+ * Starts the tasks that were held back for other tenants or a limit, as far as they have room. To
+ * ask in vain is no progress: a request that was lost meanwhile must still be sent again.
+ */
 async function startHeldBack(ports: Ports, buildId: string): Promise<void> {
-  await ports.store.transaction("start-held-back", (transaction) => advance(transaction, ports, buildId));
+  await ports.store.transaction("start-held-back", async (transaction) => {
+    const { movedAt } = await transaction.lockBuild(buildId);
+    await advance(transaction, ports, buildId);
+    const { heldBackAt } = await transaction.builds.get({ id: buildId });
+    if (heldBackAt !== null) await transaction.builds.update({ id: buildId }, { movedAt });
+  });
 }
 
 async function stands(ports: Ports, build: BuildRow): Promise<boolean> {
