@@ -1,6 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { askDuePullRequests } from "../../src/coordinator/forge/pull-request.ts";
+import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
@@ -104,5 +106,67 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     expect(made[0]!.statuses.map(({ context }) => context).sort()).toEqual(["wavesmith/critic", "wavesmith/testing"]);
     const branches = (await server.git(repo, "for-each-ref", "--format=%(refname:short)", "refs/heads")).split("\n");
     expect(branches.sort()).toEqual(["main", `wavesmith/${build.id}/result`]);
+  });
+
+  it("says that the token was revoked, and delivers when there is a good one again", async () => {
+    await open();
+    const repo = newName();
+    await server.repository(repo);
+    const buildId = await fixture.request({ ...planFor(repo), approval: "wave" });
+    await fixture.until(buildId, ({ status }) => status === "waiting");
+    const user = server.state.users.get(usualToken)!;
+    server.state.revoke(usualToken);
+    await approveWave(fixture.app.ports, buildId, { by: "Ada" });
+    await fixture.until(buildId, ({ status }) => status === "completed");
+    await settled(buildId, "blocked GitHub answered 401");
+    const [row] = await rowsOf(buildId);
+    expect(row!.remedy).toBe(`sign in again: wavesmith github setup; then: wavesmith retry ${buildId}`);
+    server.state.users.set(usualToken, user);
+    await retryBuild(fixture.app.ports, buildId);
+    await settled(buildId, "open");
+    expect(server.state.find(repo)!.pulls).toHaveLength(1);
+  });
+
+  it("opens a request for each wave, each on the one before", async () => {
+    await open();
+    const repo = newName();
+    const plan = planFor(repo, { pullRequests: "wave" });
+    const build = await fixture.build({
+      ...plan,
+      tasks: [...plan.tasks, { id: "two", run: "echo 2 > two.txt", dependsOn: ["one"] }],
+    });
+    const statuses = async () => (await rowsOf(build.id)).map(({ status }) => status);
+    await expect.poll(statuses, { timeout: 60_000 }).toEqual(["open", "open"]);
+    expect(server.state.find(repo)!.pulls).toMatchObject([
+      { head: `wavesmith/${build.id}/wave-1`, base: "main" },
+      { head: `wavesmith/${build.id}/wave-2`, base: `wavesmith/${build.id}/wave-1` },
+    ]);
+  });
+
+  it("waits for other checks and for approval, and puts the request into the base's queue", async () => {
+    await open();
+    const repo = newName();
+    const repository = await server.repository(repo);
+    repository.requiredChecks.push("ci/build");
+    repository.hasMergeQueue = true;
+    const build = await fixture.build(planFor(repo, { merge: "when-approved" }));
+    const waitsFor = (state: string) =>
+      expect
+        .poll(async () => (await rowsOf(build.id)).map(({ mergeState }) => mergeState), { timeout: 60_000 })
+        .toEqual([state]);
+    await waitsFor("checks");
+    await settled(build.id, "open");
+    repository.statuses.push({ sha: build.headSha!, context: "ci/build", state: "success", description: "" });
+    await later();
+    await waitsFor("approval");
+    const pull = repository.pulls[0]!;
+    pull.reviews.push({ user: "stranger", state: "APPROVED", association: "NONE" });
+    await later();
+    await settled(build.id, "open");
+    await waitsFor("approval");
+    pull.reviews.push({ user: "ada", state: "APPROVED", association: "MEMBER" });
+    await later();
+    await waitsFor("queued");
+    expect(pull.queued).toBe(true);
   });
 });

@@ -78,7 +78,7 @@ function looks(config: Config): (() => Promise<Check[]>)[] {
     ...driverNames.map((name) => async () => [await driver(config, name)]),
     () => leftovers(config),
     async () => [await disk(config)],
-    () => github(config),
+    () => checkGitHub(config),
     async () => Promise.all(["npm", "python3", "make"].map((tool) => toolCheck(config, tool))),
   ];
 }
@@ -165,7 +165,7 @@ async function leftovers(config: Config): Promise<Check[]> {
 }
 
 /** Whose credential it is, and what it may do; nothing when nobody has signed in. */
-async function github(config: Config): Promise<Check[]> {
+export async function checkGitHub(config: Config): Promise<Check[]> {
   try {
     const { kind, login, rights, rate } = await githubIdentity(config);
     if (kind === "none") return [];

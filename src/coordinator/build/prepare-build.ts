@@ -1,8 +1,10 @@
+import { WavesmithError } from "../../domain/errors.ts";
 import { present } from "../../domain/known.ts";
 import { mergeTask, mergeTaskKey, withFirstTask } from "../../domain/plan/merge-task.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { mainRef, restoreRef } from "../../domain/refs/ref-names.ts";
 import { resultBranch } from "../../domain/refs/result-branch.ts";
+import { type Forge, ForgeError } from "../../forge/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, StoreTransaction } from "../../store/port.ts";
 import { tasksOfBuild } from "../../store/queries/tasks.ts";
@@ -35,12 +37,22 @@ export async function prepareRepository(ports: Ports, buildId: string): Promise<
  */
 async function sourceOf({ forges }: Ports, { source, deliver }: Plan): Promise<Plan["source"]> {
   if (source.kind !== "empty" || deliver.repo === null) return source;
-  const forge = forges.forge(deliver.forge);
-  const repository = await forge.findRepository({ name: deliver.repo, id: null });
-  if (repository === null) return source;
-  const base = deliver.base ?? repository.defaultBranch;
-  if ((await forge.readBranch(repository, base)) === null) return source;
-  return { kind: "git", url: repository.gitUrl, ref: base, update: "merge" };
+  try {
+    return (await deliveredBase(forges.forge(deliver.forge), deliver)) ?? source;
+  } catch (error) {
+    if (!(error instanceof ForgeError) || error.fault !== "network") throw error;
+    // The forge was tried more than once, and somebody waits for the build to begin.
+    const remedy = error.remedy === null ? {} : { remedy: error.remedy };
+    throw new WavesmithError("environment", error.message, { ...remedy, cause: error });
+  }
+}
+
+async function deliveredBase(forge: Forge, deliver: Plan["deliver"]): Promise<Plan["source"] | null> {
+  const repository = await forge.findRepository({ name: present(deliver.repo, "deliver.repo"), id: null });
+  if (repository === null) return null;
+  const ref = deliver.base ?? repository.defaultBranch;
+  if ((await forge.readBranch(repository, ref)) === null) return null;
+  return { kind: "git", url: repository.gitUrl, ref, update: "merge" };
 }
 
 /** The project's main, with what its source has had since if the request said so. */

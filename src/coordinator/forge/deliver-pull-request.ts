@@ -64,8 +64,8 @@ async function recordFailure({ store, clock, log }: Ports, row: PullRequestRow, 
   const pauseMs = error.retryable ? (pausesMs[row.tries] ?? longestPauseMs) : longestPauseMs;
   const status = error.fault === "closed" ? "closed" : error.retryable ? "waiting" : "blocked";
   const nextAt = error.fault === "closed" ? null : (error.until ?? new Date(now + pauseMs));
-  const after = `then: wavesmith retry ${row.buildId}`;
-  const remedy = error.retryable ? null : error.remedy === null ? after : `${error.remedy}; ${after}`;
+  const retry = `then: wavesmith retry ${row.buildId}`;
+  const remedy = error.retryable ? error.remedy : error.remedy === null ? retry : `${error.remedy}; ${retry}`;
   const { message: problem } = error;
   await store.pullRequests.update(
     { id: row.id, epoch: row.epoch },

@@ -108,10 +108,13 @@ function clientOptions(apiUrl: string): Record<string, unknown> {
     userAgent: "wavesmith",
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     throttle: { enabled: isPaced, onRateLimit: refuse, onSecondaryRateLimit: refuse },
-    retry: { retries: 2, ...(isPaced ? {} : { retryAfterBaseValue: 20 }) },
-    request: { timeout: 30_000 },
+    retry: { retries: 1, ...(isPaced ? {} : { retryAfterBaseValue: 20 }) },
+    request: { fetch: fetchInTime },
   };
 }
+
+// Octokit has no time limit of its own. GitHub gives up after 10 s.
+const fetchInTime: typeof fetch = (input, init) => fetch(input, { ...init, signal: AbortSignal.timeout(12_000) });
 
 const quiet = (): void => undefined;
 

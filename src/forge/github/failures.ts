@@ -15,10 +15,15 @@ export function failureOf(error: unknown): ForgeError {
   const what = `GitHub answered ${status} to ${placeOf(error)}: ${said}`;
   const isLimit = status === 429 || (status === 403 && isRateLimit(headers, said));
   if (isLimit) return new ForgeError("rate-limited", what, { until: limitEnd(headers) });
-  if (response === undefined || status >= 500) {
-    return new ForgeError("network", response === undefined ? `GitHub cannot be reached: ${error.message}` : what);
-  }
+  if (response === undefined) return unreachable(error);
+  if (status >= 500) return new ForgeError("network", what);
   return new ForgeError(faultOf(status, said), what, remedyOf(status));
+}
+
+function unreachable({ message, request }: RequestError): ForgeError {
+  const { origin } = new URL(request.url);
+  const remedy = `see whether this machine reaches ${origin}, and look at WAVESMITH_GITHUB_API`;
+  return new ForgeError("network", `GitHub cannot be reached: ${message}`, { remedy });
 }
 
 function remedyOf(status: number): { remedy?: string } {
