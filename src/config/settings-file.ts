@@ -172,7 +172,8 @@ export function settingsText(dataDir: string): string {
   try {
     return readFileSync(settingsFile(dataDir), "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return "";
     throw new WavesmithError("environment", `cannot read ${settingsFile(dataDir)}: ${(error as Error).message}`, {
       remedy: "let this user read it, or remove it",
       cause: error,

@@ -96,10 +96,10 @@ describe("the command line", () => {
   it("prints plan faults together with every other reason for which `build` would refuse", async () => {
     const folder = mkdtempSync(join(tmpdir(), "wavesmith-cli-"));
     try {
-      const plan = { name: "far", deliver: { forge: "github", repo: "a/b" }, tasks: [{ id: "a", run: "true" }] };
+      const plan = { name: "far", deliver: { base: "main" }, tasks: [{ id: "a", run: "true" }] };
       writeFileSync(join(folder, "plan.json"), JSON.stringify(plan));
       const { code, stdout } = await run("plan", join(folder, "plan.json"), "--json");
-      expect([code, JSON.parse(stdout)]).toMatchObject([0, { faults: [], refused: [{ path: "deliver.forge" }] }]);
+      expect([code, JSON.parse(stdout)]).toMatchObject([0, { faults: [], refused: [{ path: "deliver.base" }] }]);
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }

@@ -90,9 +90,9 @@ describe("judging a command", () => {
     '{"Action":"pass","Test":"',
   ])("reads a mebibyte of %j in little time", (part) => {
     const output = part.repeat(Math.ceil((1024 * 1024) / part.length));
-    const begun = performance.now();
+    const begun = process.cpuUsage();
     for (const exitCode of [0, 1]) judge(output, { exitCode });
-    expect(performance.now() - begun).toBeLessThan(10_000);
+    expect(process.cpuUsage(begun).user / 1_000).toBeLessThan(10_000);
   });
 
   it("asks for no count where none is needed", () => {
