@@ -2,7 +2,9 @@ import type { InngestFunction } from "inngest";
 import { attemptFinish } from "./attempt-finish.ts";
 import { buildCancel } from "./build-cancel.ts";
 import { buildStart } from "./build-start.ts";
+import { checkSettle } from "./check-settle.ts";
 import type { Flow } from "./flow.ts";
+import { forgeEvents } from "./forge-events.ts";
 import { gateFinish } from "./gate-finish.ts";
 import { gateFix } from "./gate-fix.ts";
 import { gateStarts } from "./gate-start.ts";
@@ -34,6 +36,8 @@ export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   previewDeploy(flow),
   pullRequestOpen(flow),
   buildCancel(flow),
+  checkSettle(flow),
+  ...forgeEvents(flow),
   upkeep(flow),
   sandboxHealth(flow),
   sandboxIdle(flow),

@@ -21,7 +21,8 @@ const shared = ["tenantId", "projectId", "buildId", "requestedBy", "metadata"];
 const groups: readonly (readonly [title: string, prefix: RegExp])[] = [
   ["Builds and waves", /^project\/|^agent\/(wave|preview|pull-request)/],
   ["Tasks and gates", /^agent\/(?!wave|preview|pull-request)/],
-  ["Sandboxes and chores", /^(sandbox|snapshot|ci)\//],
+  ["Forges and CI", /^(ci|forge)\//],
+  ["Sandboxes and chores", /^(sandbox|snapshot)\//],
 ];
 
 const examples: Record<(typeof fromOutside)[number], { readonly data: object; readonly note: string }> = {

@@ -57,6 +57,12 @@ export interface Config {
   readonly github: GitHubConfig;
   /** Private hosts from which a plan may be fetched. */
   readonly planHosts: readonly string[];
+  /** Who may send webhooks, and what in them asks for a build. */
+  readonly webhooks: {
+    readonly githubSecrets: readonly string[];
+    readonly ciSecrets: readonly string[];
+    readonly triggers: { readonly label: string; readonly assignee: string | null };
+  };
   readonly models: ModelSettings;
   /** The agent of builds from a brief; null if no setting names one. */
   readonly briefAgent: AgentSpec | null;
@@ -109,6 +115,11 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     notifyHosts: listOf(data.WAVESMITH_NOTIFY_HOSTS),
     mailServer: mailServer(data),
     planHosts: listOf(data.WAVESMITH_PLAN_HOSTS),
+    webhooks: {
+      githubSecrets: listOf(data.WAVESMITH_GITHUB_WEBHOOK_SECRET),
+      ciSecrets: listOf(data.WAVESMITH_CI_SECRET),
+      triggers: { label: data.WAVESMITH_GITHUB_LABEL, assignee: data.WAVESMITH_GITHUB_ASSIGNEE ?? null },
+    },
     requestsPerMinute: countOrNull(data.WAVESMITH_API_RATE),
     tenantLimits: {
       builds: countOrNull(data.WAVESMITH_TENANT_BUILDS),
@@ -148,6 +159,8 @@ function credentials(data: SettingValues): Record<string, string> {
   for (const [name, key] of namedValues(data.WAVESMITH_COMPATIBLE_KEYS)) {
     named.push([`WAVESMITH_COMPATIBLE_KEYS.${name}`, key]);
   }
+  for (const name of ["WAVESMITH_GITHUB_WEBHOOK_SECRET", "WAVESMITH_CI_SECRET"] as const)
+    for (const [index, secret] of listOf(data[name]).entries()) named.push([`${name}.${index + 1}`, secret]);
   for (const [name, value] of Object.entries(traceSettings(data)?.headers ?? {})) {
     named.push([`OTEL_EXPORTER_OTLP_HEADERS.${name}`, value.replace(/^Bearer /, "")]);
   }

@@ -265,6 +265,21 @@ export const settingsSchema = z.object({
     .describe(
       "hosts on this machine or in a private network from which `planUrl` may fetch a plan, as `host` or `host:port`, separated by commas",
     ),
+  WAVESMITH_GITHUB_WEBHOOK_SECRET: z
+    .string()
+    .min(8, "must have at least 8 characters")
+    .optional()
+    .describe("the secret of GitHub's webhooks, several with commas while it is rotated; without it all are refused"),
+  WAVESMITH_CI_SECRET: z
+    .string()
+    .min(8, "must have at least 8 characters")
+    .optional()
+    .describe("signs the reports of CI systems that have no key, several with commas while it is rotated"),
+  WAVESMITH_GITHUB_LABEL: z.string().min(1).default("wavesmith").describe("the label that starts a build of an issue"),
+  WAVESMITH_GITHUB_ASSIGNEE: z
+    .string()
+    .optional()
+    .describe("an account on GitHub: assigning an issue to it starts a build; by default none"),
   ANTHROPIC_API_KEY: z
     .string()
     .optional()

@@ -64,6 +64,9 @@ export function createLocalForge(folder: string, environment: Environment): Forg
       const read = { checks: await checks.list(repository, headSha), review: "none" } as const;
       return { number, url, state, headSha, base, mergeSha, isMergeable: state === "open", ...read };
     },
+    // Nobody signs in to the local forge, and it runs no CI of its own.
+    mayPush: async () => false,
+    readJobLog: async () => null,
     async mergeRequest({ repository, number, sha }) {
       const found = await requests.read(repository, number);
       if (found.mergeSha !== null) return { merged: true, sha: found.mergeSha };

@@ -186,6 +186,10 @@ export interface Forge {
   /** Reports a gate on a commit. */
   ensureCheck(report: CheckReport): Promise<void>;
   readRequest(repository: ForgeRepository, number: number): Promise<RequestState>;
+  /** Whether this account may push to the repository, so that it may steer builds. */
+  mayPush(repository: ForgeRepository, login: string): Promise<boolean>;
+  /** Reads the log of a job of the forge's own CI in pieces; null if there is none (any more). */
+  readJobLog(repository: ForgeRepository, jobId: number): Promise<AsyncIterable<Uint8Array> | null>;
   /** Merges, or puts the request into its base's queue. Fails if its head is another commit. */
   mergeRequest(request: {
     readonly repository: ForgeRepository;

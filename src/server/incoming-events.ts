@@ -20,7 +20,7 @@ type OutsideName = (typeof fromOutside)[number];
  * Prefixes of our own event ids: an outside event with such an id would have ours dropped as a
  * duplicate.
  */
-const ownIds = /^(again:|(agent|project|sandbox|snapshot|ci)\/(?!build\.requested:))/;
+const ownIds = /^(again:|(agent|project|sandbox|snapshot|ci|forge)\/(?!build\.requested:))/;
 
 /** One event as Inngest accepts it. */
 const eventSchema = z.object({

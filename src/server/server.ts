@@ -20,6 +20,7 @@ import { createProcessMeter, createRequestCounts, exposition, metricsType, type 
 import type { InngestEndpoint, PreviewHosts, ServedApp, ServedEngine, ServedMachine } from "./port.ts";
 import { problem, problemOf } from "./problem.ts";
 import { keepRegistered, type Registration } from "./registration.ts";
+import { createWebhookRoutes, type WebhookSettings } from "./webhooks.ts";
 
 export interface ServerOptions {
   readonly app: ServedApp;
@@ -35,6 +36,8 @@ export interface ServerOptions {
   readonly dashboard?: string;
   /** Answers for the hosts of previews; absent: there are none. */
   readonly previewHosts?: PreviewHosts;
+  /** Who may send webhooks; default: nobody but holders of a key. */
+  readonly webhooks?: WebhookSettings;
   /** Receives messages that are not warnings. */
   readonly inform: (message: string) => void;
   readonly warn: (message: string) => void;
@@ -56,6 +59,7 @@ export interface RunningServer {
   stop(graceMs?: number): Promise<void>;
 }
 
+const noTriggers = { label: "wavesmith", assignee: null };
 /** Enough for a plan of ten thousand tasks. */
 const maxEventsBytes = 4 * 1024 * 1024;
 /** What a person types or pastes into a terminal at once. */
@@ -83,6 +87,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const api = createApiRoutes({ app, callers, machine, cookie, rateLimit, warn: options.warn, ...streams });
   api.onError((error) => problemOf(error, options.warn));
   routes.route("/", api);
+  const settings = options.webhooks ?? { githubSecrets: [], ciSecrets: [], triggers: noTriggers };
+  routes.route("/", createWebhookRoutes({ app, callers, settings, warn: options.warn }));
   routes.all("/mcp", limit(maxEventsBytes), (context) => answerMcp(context, { callers, api: api.fetch }));
   if (options.dashboard !== undefined) routes.route("/", createDashboard(options.dashboard));
   const server = await listen(routes, options);

@@ -1,4 +1,10 @@
-import type { BuildEventName, DomainEvent, EventData, SandboxEventName } from "../domain/events/events.ts";
+import type {
+  BuildEventName,
+  DomainEvent,
+  EventData,
+  RepositoryEventName,
+  SandboxEventName,
+} from "../domain/events/events.ts";
 import type { BuildId, ProjectId, Unbranded } from "../domain/ids.ts";
 import type { Spending, SpendingSum } from "../domain/models.ts";
 import type * as schema from "./schema.ts";
@@ -32,6 +38,8 @@ export type ScheduleRow = typeof schema.schedules.$inferSelect;
 export type NotificationRow = typeof schema.notifications.$inferSelect;
 export type PullRequestRow = typeof schema.pullRequests.$inferSelect;
 type ForgeCallRow = typeof schema.forgeCalls.$inferSelect;
+type DeliveryRow = typeof schema.webhookDeliveries.$inferSelect;
+type CiCheckRow = typeof schema.ciChecks.$inferSelect;
 export type RollbackRow = typeof schema.rollbacks.$inferSelect;
 export type BuildSpendingRow = typeof schema.buildSpending.$inferSelect;
 export type ModelCallRow = typeof schema.modelCalls.$inferSelect;
@@ -127,6 +135,8 @@ export interface Tables {
   readonly notifications: Rows<NotificationRow, typeof schema.notifications.$inferInsert>;
   readonly pullRequests: Rows<PullRequestRow, typeof schema.pullRequests.$inferInsert>;
   readonly forgeCalls: Rows<ForgeCallRow, typeof schema.forgeCalls.$inferInsert>;
+  readonly webhookDeliveries: Rows<DeliveryRow, typeof schema.webhookDeliveries.$inferInsert>;
+  readonly ciChecks: Rows<CiCheckRow, typeof schema.ciChecks.$inferInsert>;
   readonly buildSpending: Rows<BuildSpendingRow, typeof schema.buildSpending.$inferInsert>;
   readonly modelCalls: Rows<ModelCallRow, typeof schema.modelCalls.$inferInsert>;
   readonly outbox: Rows<OutboxRow, typeof schema.outbox.$inferInsert>;
@@ -170,7 +180,7 @@ export interface StoreTransaction extends Tables, Joined {
 }
 
 /** An event as a transaction writes it. */
-export type WrittenEvent = DomainEvent<BuildEventName | SandboxEventName> | StoredRequest;
+export type WrittenEvent = DomainEvent<BuildEventName | SandboxEventName | RepositoryEventName> | StoredRequest;
 
 /** The request of a build that is stored with it. */
 interface StoredRequest {

@@ -16,6 +16,7 @@ import {
 import { type OwnLimits, type Scope, scopes } from "../domain/access.ts";
 import type { BuildMetadata, EventData, EventName } from "../domain/events/events.ts";
 import type { NoticedEvent } from "../domain/events/notices.ts";
+import { type CheckConclusion, checkConclusionSchema } from "../domain/events/outside.ts";
 import {
   type ForgeCheck,
   type ForgeName,
@@ -717,6 +718,10 @@ export const comments = pgTable(
       .$type<AttemptId>()
       .references(() => attempts.id),
     settledAt: moment("settled_at"),
+    /** Its id outside, such as `github:owner/name:comment:7`; null: a person here wrote it. */
+    origin: text("origin").unique(),
+    /** The end of the output of a check of CI. */
+    log: text("log"),
   },
   (table) => [
     ofOneTenant,
@@ -1104,6 +1109,48 @@ export const modelCalls = pgTable(
     check("model_call_status", oneOf("status", modelCallStatuses)),
     check("model_call_ending", oneOf("ending", callEndings)),
     check("model_call_ended", sql`(status in ('waiting', 'open')) = (ended_at is null)`),
+  ],
+);
+
+/** What forges and CI systems have sent or were asked, so that nothing is taken twice. */
+export const webhookDeliveries = pgTable(
+  "webhook_deliveries",
+  {
+    /** Its source and its id there, such as `github:72d3162e-…`. */
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id")
+      .$type<TenantId>()
+      .notNull()
+      .references(() => tenants.id),
+    event: text("event").notNull(),
+    /** What it led to, in words. */
+    answer: text("answer").notNull(),
+    receivedAt: moment("received_at").notNull().defaultNow(),
+  },
+  (table) => [ofOneTenant, index("webhook_deliveries_by_time").on(table.receivedAt)],
+);
+
+/** The latest report on each check of a commit of ours. */
+export const ciChecks = pgTable(
+  "ci_checks",
+  {
+    tenantId: ownTenant(),
+    buildId: text("build_id")
+      .$type<BuildId>()
+      .notNull()
+      .references(() => builds.id),
+    sha: text("sha").notNull(),
+    name: text("name").notNull(),
+    conclusion: text("conclusion").$type<CheckConclusion>().notNull(),
+    url: text("url"),
+    completedAt: moment("completed_at").notNull(),
+    /** What became of it, in words. */
+    answer: text("answer").notNull(),
+  },
+  (table) => [
+    ofOneTenant,
+    primaryKey({ columns: [table.buildId, table.sha, table.name] }),
+    check("ci_check_conclusion", oneOf("conclusion", checkConclusionSchema.options)),
   ],
 );
 

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import type { components } from "@octokit/openapi-types";
 import type { GitHubState, Pull, Repository, User } from "./github-state.ts";
 
@@ -259,6 +260,22 @@ const updateComment = of((repository, { parameters, body }) => {
   return ok({ id: comment.id, body: comment.body });
 });
 
+const permission = of(({ writers }, { state, parameters }) => {
+  const login = String(parameters.username);
+  const isUsual = [...state.users.values()].some((user) => user.login === login && user.mayPush);
+  const level: Part<"repository-collaborator-permission", "permission"> = {
+    permission: isUsual || writers.has(login) ? "write" : "read",
+  };
+  return ok(level);
+});
+
+const jobLog = of(({ logs }, { parameters }) => {
+  const log = logs.get(Number(parameters.job_id));
+  return log === undefined
+    ? missing
+    : { status: 200, body: Readable.from(log()), headers: { "content-type": "text/plain" } };
+});
+
 const reviews = ofPull((pull) =>
   ok(
     pull.reviews.map(({ user, state, association }, index) => ({
@@ -336,5 +353,7 @@ export const routes: Readonly<Record<string, Handler>> = {
   "POST /repos/{owner}/{repo}/check-runs": createCheckRun,
   "GET /repos/{owner}/{repo}/commits/{ref}/status": combinedStatus,
   "POST /repos/{owner}/{repo}/statuses/{sha}": createStatus,
+  "GET /repos/{owner}/{repo}/collaborators/{username}/permission": permission,
+  "GET /repos/{owner}/{repo}/actions/jobs/{job_id}/logs": jobLog,
   "POST /graphql": graphql,
 };

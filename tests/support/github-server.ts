@@ -5,6 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { type Answer, routes } from "./github-routes.ts";
@@ -303,7 +304,8 @@ function findRoute(method: string, path: string) {
 
 function send(response: ServerResponse, { status, body, headers }: Answer): void {
   response.writeHead(status, { "content-type": "application/json; charset=utf-8", ...headers });
-  response.end(status === 204 ? "" : JSON.stringify(body));
+  if (body instanceof Readable) body.on("error", () => response.destroy()).pipe(response);
+  else response.end(status === 204 ? "" : JSON.stringify(body));
 }
 
 async function bytesOf(request: IncomingMessage): Promise<Buffer> {

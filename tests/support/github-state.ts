@@ -48,6 +48,10 @@ export interface Repository {
   readonly statuses: { sha: string; context: string; state: string; description: string }[];
   readonly protectedBranches: Set<string>;
   readonly requiredChecks: string[];
+  /** Logs of jobs by id, made when they are read. */
+  readonly logs: Map<number, () => Iterable<string>>;
+  /** Logins with write access besides the usual user. */
+  readonly writers: Set<string>;
   requiredApprovals: number;
   hasMergeQueue: boolean;
 }
@@ -129,6 +133,8 @@ export function createGitHubState(folder: string): GitHubState {
         statuses: [],
         protectedBranches: new Set(),
         requiredChecks: [],
+        logs: new Map(),
+        writers: new Set(),
         requiredApprovals: 0,
         hasMergeQueue: false,
       };

@@ -48,7 +48,7 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
 };
 /** Lists of words, which TypeScript checks here. */
 const enumerations =
-  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer|api_key_scope|session_kind|audit_via|comment_state|notification_status|schedule_(status|origin)|pull_request_(status|merge_state))$/;
+  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer|api_key_scope|session_kind|audit_via|comment_state|notification_status|ci_check_conclusion|schedule_(status|origin)|pull_request_(status|merge_state))$/;
 
 interface Unique {
   readonly name: string;
@@ -94,6 +94,8 @@ const tables = {
   notifications: schema.notifications,
   pullRequests: schema.pullRequests,
   forgeCalls: schema.forgeCalls,
+  webhookDeliveries: schema.webhookDeliveries,
+  ciChecks: schema.ciChecks,
   buildSpending: schema.buildSpending,
   modelCalls: schema.modelCalls,
   outbox: schema.outbox,

@@ -58,7 +58,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const given = config.previewDomain;
   const server = await openServer({
     ...(given === null ? {} : { previewHosts: await servePreviewHosts(app, given) }),
-    ...{ app, engine, key, requestsPerMinute, host, port, dashboard },
+    ...{ app, engine, key, requestsPerMinute, host, port, dashboard, webhooks: config.webhooks },
     machine: { check: () => checkMachine(config), tryAgents: () => reportAgents(config) },
     inform: report,
     warn,

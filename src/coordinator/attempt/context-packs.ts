@@ -76,7 +76,8 @@ export async function packForFix(ports: Ports, { attempt, build, wave }: LoadedA
   const { agents, workspace } = ports;
   const cause =
     attempt.gateRunId === null ? await rejectionOf(ports, attempt) : await gateCause(ports, attempt.gateRunId);
-  const comments = (await commentsOf(ports, attempt)).map(commentFinding);
+  const given = await commentsOf(ports, attempt);
+  const comments = given.map(commentFinding);
   const members = await waveMembers(ports, wave.id);
   const changed = await workspace.changedFiles(build.projectId, wave.baseSha, attempt.baseSha);
   const diff = await workspace.diff(build.projectId, wave.baseSha, attempt.baseSha, {
@@ -90,6 +91,7 @@ export async function packForFix(ports: Ports, { attempt, build, wave }: LoadedA
     maxRounds: build.plan.gates.maxFixRounds,
     ...cause,
     findings: [...comments, ...cause.findings],
+    outputTail: [cause.outputTail, ...given.map(({ log }) => log ?? "")].filter((text) => text !== "").join("\n\n"),
     memory: await memoryOf(ports, build),
     tasks: members.map((member) => member.definition),
     changedFiles: changed.map((file) => file.path),
@@ -126,9 +128,9 @@ async function rejectionOf({ store }: Ports, { approvalId }: AttemptRow): Promis
   return { gate: "approval", findings: [finding], command: null, outputTail: "" };
 }
 
-/** A person's comment, as a finding like those of gates. */
-const commentFinding = ({ file, line, text, by }: CommentRow): Finding => ({
-  rule: `comment by ${by}`,
+/** A comment, as a finding like those of gates. One from a forge or CI says so. */
+const commentFinding = ({ file, line, text, by, origin }: CommentRow): Finding => ({
+  rule: origin === null ? `comment by ${by}` : `from outside, by ${by}`,
   severity: "high",
   message: text,
   file,

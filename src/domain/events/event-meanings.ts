@@ -41,5 +41,12 @@ export const eventMeanings: Record<keyof typeof eventSchemas, string> = {
   "sandbox/idle.due": "Time to stop idle sandboxes.",
   "sandbox/reconcile.due": "Time to compare the database with the drivers.",
   "snapshot/retention.due": "Time to remove old snapshots.",
-  "ci/check.completed": "Not used yet.",
+  "ci/check.completed": "A CI system reported on a branch of ours. A failure goes to the fixer.",
+  "forge/comment.made": "Somebody commented on a line of a request; it goes to the fixer.",
+  "forge/thread.settled": "The comments of a request's thread were resolved, or opened again.",
+  "forge/review.submitted": "A reviewer approved a request, or asked for changes.",
+  "forge/request.closed": "A request was closed or merged.",
+  "forge/command.given": "A comment on a forge begins with `/wavesmith`.",
+  "forge/issue.ready": "An issue got the label, or was assigned to us: a build of its text starts.",
+  "forge/branch.pushed": "Somebody pushed to a branch of a repository that a project delivers to.",
 };

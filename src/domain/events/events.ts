@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { attemptOutcomeSchema, gateNameSchema } from "../status.ts";
 import { activitySchema } from "./activity.ts";
+import { checkConclusionSchema, commandVerbs } from "./outside.ts";
 
 // All events. Inngest, `--json` and the live stream use the same names.
 
@@ -65,6 +66,17 @@ const attemptRef = wave.extend({
 /** `buildId` names the build that was running, if any. */
 const sandbox = buildBase.partial({ buildId: true }).extend({ sandboxId: z.string(), driver: z.string() });
 const sandboxEnd = sandbox.extend({ reason: z.string() });
+
+/** What somebody did on a forge, or a CI system reported; `by` is their name there. */
+const outside = buildBase.extend({
+  /** `owner/name` on a forge, or the project's name. */
+  repository: z.string(),
+  /** Identifies it where it came from; a second event about it changes nothing. */
+  origin: z.string(),
+});
+const onRequest = outside.extend({ number: z.number().int(), by: z.string() });
+/** `buildId` names the build that it is about, if any. */
+const onRepository = outside.partial({ buildId: true }).extend({ project: z.string(), by: z.string() });
 
 /** A periodic chore; `minute` is when it was due, in minutes since 1970. */
 const chore = z.object({ minute: z.number().int() });
@@ -166,12 +178,39 @@ export const eventSchemas = {
   "sandbox/idle.due": chore,
   "sandbox/reconcile.due": chore,
   "snapshot/retention.due": chore,
-  "ci/check.completed": z.object({
-    projectId: z.string().optional(),
-    sha: z.string(),
+  "ci/check.completed": outside.extend({
+    branch: z.string().nullable(),
+    /** Null: the latest commit of the branch. */
+    sha: z.string().nullable(),
     name: z.string(),
-    conclusion: z.string(),
+    conclusion: checkConclusionSchema,
+    url: z.string().nullable(),
+    /** The end of its output, with its failures; null: it is fetched, or there is none. */
+    log: z.string().nullable(),
+    /** The forge's id of the job whose log can be fetched. */
+    jobId: z.number().int().nullable(),
+    completedAt: z.string(),
   }),
+  "forge/comment.made": onRequest.extend({
+    text: z.string(),
+    file: z.string().nullable(),
+    line: z.number().int().nullable(),
+    url: z.string().nullable(),
+  }),
+  "forge/thread.settled": onRequest.extend({ comments: z.array(z.string()), resolved: z.boolean() }),
+  "forge/review.submitted": onRequest.extend({
+    state: z.enum(["approved", "changes_requested"]),
+    text: z.string(),
+    sha: z.string().nullable(),
+  }),
+  "forge/request.closed": onRequest.extend({ merged: z.boolean() }),
+  "forge/command.given": onRepository.extend({
+    number: z.number().int(),
+    verb: z.enum(commandVerbs),
+    text: z.string(),
+  }),
+  "forge/issue.ready": onRepository.extend({ number: z.number().int(), title: z.string(), text: z.string() }),
+  "forge/branch.pushed": onRepository.extend({ branch: z.string(), sha: z.string() }),
 } as const;
 
 type Schemas = typeof eventSchemas;
@@ -202,9 +241,12 @@ type NameOf<Base, Name extends EventName = EventName> = Name extends EventName
   : never;
 type BuildBase = z.infer<typeof buildBase>;
 type SandboxBase = z.infer<typeof sandbox>;
+type OutsideBase = z.infer<typeof onRepository>;
 /** The names of events about a build, and of those about a sandbox. */
 export type BuildEventName = NameOf<BuildBase>;
 export type SandboxEventName = NameOf<SandboxBase>;
+/** The names of events about a repository that may have no build yet. */
+export type RepositoryEventName = Exclude<NameOf<OutsideBase>, BuildEventName>;
 /** The data of such an event without the fields that all of them share. */
 export type BuildEventFacts<Name extends BuildEventName> = Omit<EventData<Name>, keyof BuildBase>;
 export type SandboxEventFacts<Name extends SandboxEventName> = Omit<EventData<Name>, keyof SandboxBase>;

@@ -4,6 +4,7 @@ import type { GitHubSettings } from "../settings.ts";
 import { ensureCheckRun, ensureStatus } from "./checks.ts";
 import { createClients, type GitHubClients } from "./client.ts";
 import { mergeRequest, readRequest } from "./merging.ts";
+import { mayPush, readJobLog } from "./outsiders.ts";
 import { ensureRepository, findRepository, readBranch } from "./repositories.ts";
 import { ensureComment, ensureRequest } from "./requests.ts";
 
@@ -40,6 +41,8 @@ export function createGitHub(
       await (credential?.kind === "app" ? ensureCheckRun : ensureStatus)(client, report);
     },
     readRequest: async (repository, number) => readRequest(await clients.of(repository.name), repository, number),
+    mayPush: async (repository, login) => mayPush(await clients.of(repository.name), repository, login),
+    readJobLog: async (repository, jobId) => readJobLog(await clients.of(repository.name), repository, jobId),
     mergeRequest: async (request) => mergeRequest(await clients.of(request.repository.name), request),
   };
 }

@@ -36,6 +36,8 @@ export function tablesOf(session: StoreSession, plans: KeptRows | null) {
     notifications: rowsOf(session, schema.notifications),
     pullRequests: rowsOf(session, schema.pullRequests),
     forgeCalls: rowsOf(session, schema.forgeCalls),
+    webhookDeliveries: rowsOf(session, schema.webhookDeliveries),
+    ciChecks: rowsOf(session, schema.ciChecks),
     buildSpending: rowsOf(session, schema.buildSpending),
     modelCalls: rowsOf(session, schema.modelCalls),
     outbox: rowsOf(session, schema.outbox),

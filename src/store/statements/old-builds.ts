@@ -1,7 +1,7 @@
 import { and, eq, gt, inArray, isNull, lt, notInArray, or, sql } from "drizzle-orm";
 import { endedBuildStatuses } from "../../domain/status.ts";
 import type { StoreSession } from "../connection/session.ts";
-import { builds, jobs, logChunks, outbox, projects, sandboxes } from "../schema.ts";
+import { builds, jobs, logChunks, outbox, projects, sandboxes, webhookDeliveries } from "../schema.ts";
 
 export interface OldBuild {
   readonly id: string;
@@ -54,11 +54,12 @@ export async function removeOutput(session: StoreSession, buildId: string, befor
   await session.once((db) => db.delete(logChunks).where(inArray(logChunks.jobKey, own)));
 }
 
-/** Removes old events of sandboxes, which belong to no build, and which were sent. */
+/** Removes old events that belong to no build and were sent, and what forges and CI sent. */
 export async function removeOldEvents(session: StoreSession, before: Date): Promise<void> {
   await session.once((db) =>
     db.delete(outbox).where(and(isNull(outbox.buildId), lt(outbox.sentAt, before), lt(outbox.createdAt, before))),
   );
+  await session.once((db) => db.delete(webhookDeliveries).where(lt(webhookDeliveries.receivedAt, before)));
 }
 
 /**

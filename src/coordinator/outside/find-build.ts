@@ -1,0 +1,41 @@
+import type { BuildRow, Tables } from "../../store/port.ts";
+
+/** What names a build from outside. */
+interface BuildClues {
+  readonly repository: string;
+  readonly branch: string | null;
+  readonly sha: string | null;
+}
+
+/**
+ * Finds the build that a branch or a commit belongs to. Returns null unless the repository is the
+ * one that it delivers to, one that has a request of it, or its project.
+ */
+export async function findBuildOf(store: Tables, { repository, branch, sha }: BuildClues): Promise<BuildRow | null> {
+  const named = /^(?:refs\/heads\/)?wavesmith\/(bld_[0-9a-z]+)(?:\/|$)/.exec(branch ?? "")?.[1];
+  const byBranch = named === undefined ? null : await store.builds.find({ id: named });
+  const wave = byBranch !== null || sha === null ? null : await store.waves.find({ headSha: sha });
+  const request =
+    byBranch !== null || branch === null ? null : await store.pullRequests.find({ repo: repository, branch });
+  const id = wave?.buildId ?? request?.buildId;
+  const build = byBranch ?? (id === undefined ? null : await store.builds.find({ id }));
+  if (build === null || (await isOf(store, build, repository))) return build;
+  return null;
+}
+
+async function isOf(store: Tables, { id: buildId, plan, projectId }: BuildRow, repository: string): Promise<boolean> {
+  if (plan.deliver.repo?.toLowerCase() === repository.toLowerCase()) return true;
+  // A plan need not name the repository; the request does.
+  if ((await store.pullRequests.find({ buildId, repo: repository })) !== null) return true;
+  if (plan.deliver.forge !== "local") return false;
+  return (await store.projects.get({ id: projectId })).name === repository;
+}
+
+/** Finds the build of a pull request; null if it is none of ours. */
+export async function findBuildOfRequest(
+  store: Tables,
+  { repository: repo, number }: { readonly repository: string; readonly number: number },
+): Promise<BuildRow | null> {
+  const request = await store.pullRequests.find({ repo, number });
+  return request === null ? null : store.builds.find({ id: request.buildId });
+}

@@ -1,0 +1,65 @@
+import type { EventData } from "../../domain/events/events.ts";
+import { liveWaveStatuses } from "../../domain/status.ts";
+import type { Ports } from "../port.ts";
+import { addFinding, giveToFixer } from "./give-to-fixer.ts";
+import { lookAgain } from "./look-again.ts";
+
+const longestText = 20_000;
+
+/**
+ * Takes a comment on a line of a request: the fixer of the wave that runs gets it. A build that has
+ * ended keeps it until a review asks for changes. Returns what was done, in words.
+ */
+export const takeForgeComment = (ports: Ports, made: EventData<"forge/comment.made">): Promise<string> =>
+  ports.store.transaction("take-finding", async (transaction) => {
+    const { origin, by, file, line } = made;
+    const text = made.text.trim().slice(0, longestText);
+    const build = await transaction.lockBuild(made.buildId);
+    if (text === "" || build.status === "cancelled") return "there is nothing to fix";
+    const finding = { origin, by, file, line, text, sha: null, log: null };
+    const live = await transaction.waves.find({ buildId: build.id, status: liveWaveStatuses });
+    if (live !== null) return giveToFixer({ transaction, ports, build, finding });
+    await addFinding({ transaction, ports, build, finding }, build, null);
+    return "it waits for a review that asks for changes, or for the next wave";
+  });
+
+/** Takes a review. One that asks for changes goes to the fixer, with the comments that wait. */
+export const takeReview = (ports: Ports, review: EventData<"forge/review.submitted">): Promise<string> =>
+  ports.store.transaction("take-review", async (transaction) => {
+    const { origin, by, sha } = review;
+    const { projectId } = await transaction.builds.get({ id: review.buildId });
+    await transaction.lockProject(projectId);
+    const build = await transaction.lockBuild(review.buildId);
+    await lookAgain(transaction, ports, build.id);
+    if (review.state === "approved") return "the delivery looks at the approval";
+    const own = { id: `done:${origin}`, tenantId: build.tenantId, event: "forge/review.submitted" };
+    const first = await transaction.webhookDeliveries.insertIfAbsent({
+      ...own,
+      answer: "",
+      receivedAt: ports.clock.now(),
+    });
+    if (first === null) return (await transaction.webhookDeliveries.get({ id: own.id })).answer;
+    const text = `A reviewer asked for changes. ${review.text.trim()}`.trim().slice(0, longestText);
+    const finding = { origin, by, sha, text, file: null, line: null, log: null };
+    const answer = await giveToFixer({ transaction, ports, build, finding });
+    await transaction.webhookDeliveries.update({ id: own.id }, { answer });
+    return answer;
+  });
+
+/** Follows a thread: a resolved one is fixed no more, one that was opened again is. */
+export const takeThread = (ports: Ports, thread: EventData<"forge/thread.settled">): Promise<string> =>
+  ports.store.transaction("take-thread", async (transaction) => {
+    const { buildId, comments, resolved } = thread;
+    const where = { buildId, origin: [...comments] };
+    const changed = resolved
+      ? await transaction.comments.update(
+          { ...where, state: "open" },
+          { state: "superseded", settledAt: ports.clock.now() },
+        )
+      : await transaction.comments.update({ ...where, state: "superseded" }, { state: "open", settledAt: null });
+    return `${changed.length} findings follow the thread`;
+  });
+
+/** Lets the delivery look at a request that a person closed or merged. */
+export const takeClosedRequest = ({ store, ...ports }: Ports, buildId: string): Promise<void> =>
+  store.transaction("take-closed", (transaction) => lookAgain(transaction, ports, buildId));

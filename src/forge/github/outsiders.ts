@@ -1,0 +1,27 @@
+import type { ForgeRepository } from "../port.ts";
+import type { GitHubClient } from "./client.ts";
+import { placeOf, unlessMissing } from "./repositories.ts";
+
+/** Whether an account may push to a repository. */
+export async function mayPush({ request }: GitHubClient, { name }: ForgeRepository, login: string): Promise<boolean> {
+  const found = await unlessMissing(
+    request("GET /repos/{owner}/{repo}/collaborators/{username}/permission", { ...placeOf(name), username: login }),
+  );
+  // GitHub counts `maintain` as `write` here.
+  return found !== null && ["admin", "write"].includes(found.data.permission);
+}
+
+/** Reads the log of a job of GitHub Actions as it arrives, however long it is. */
+export async function readJobLog(
+  { request }: GitHubClient,
+  { name }: ForgeRepository,
+  jobId: number,
+): Promise<AsyncIterable<Uint8Array> | null> {
+  const found = await unlessMissing(
+    request("GET /repos/{owner}/{repo}/actions/jobs/{job_id}/logs", {
+      ...{ ...placeOf(name), job_id: jobId },
+      request: { parseSuccessResponseBody: false },
+    }),
+  );
+  return found === null ? null : (found.data as unknown as AsyncIterable<Uint8Array>);
+}

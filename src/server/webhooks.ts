@@ -1,0 +1,124 @@
+import { createHash } from "node:crypto";
+import type { Context } from "hono";
+import { Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { defaultTenant, tenantIdFor } from "../coordinator/build/request/project.ts";
+import { takeDelivery } from "../coordinator/outside/take-delivery.ts";
+import { type Caller, scopesWithin } from "../domain/access.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
+import type { IssueTriggers, ReadDelivery } from "../webhooks/port.ts";
+import { readGithub } from "../webhooks/read-github.ts";
+import { readReport } from "../webhooks/read-report.ts";
+import { isSignedBy } from "../webhooks/signature.ts";
+import type { Callers } from "./access/callers.ts";
+import { recordRequest } from "./access/record-request.ts";
+import type { ServedApp } from "./port.ts";
+import { problem } from "./problem.ts";
+
+// WH1. The body's bytes are checked before they are parsed, and nothing is stored of a forged one
+// but a line in the audit log.
+
+/** Who may send webhooks, and what in them asks for a build. */
+export interface WebhookSettings {
+  /** Any of them may have signed; none: every delivery is refused. */
+  readonly githubSecrets: readonly string[];
+  readonly ciSecrets: readonly string[];
+  readonly triggers: IssueTriggers;
+}
+
+interface WebhookContext {
+  readonly app: ServedApp;
+  readonly callers: Callers;
+  readonly settings: WebhookSettings;
+  readonly warn: (message: string) => void;
+}
+
+/** GitHub sends at most 25 MB. */
+const maxGithubBytes = 25 * 1024 * 1024;
+const maxReportBytes = 4 * 1024 * 1024;
+
+/** The routes for what forges and CI systems send. They store it; functions act on it. */
+export function createWebhookRoutes(context: WebhookContext): Hono {
+  const routes = new Hono();
+  routes.post("/webhooks/github", limit(maxGithubBytes), (request) => answerGithub(context, request));
+  routes.post("/webhooks/ci", limit(maxReportBytes), (request) => answerReport(context, request));
+  return routes;
+}
+
+const limit = (maxSize: number) =>
+  bodyLimit({
+    maxSize,
+    onError: () =>
+      problem(413, "too-large", `the body is larger than ${maxSize} bytes`, "send the end of the log only"),
+  });
+
+async function answerGithub(context: WebhookContext, { req }: Context): Promise<Response> {
+  const { githubSecrets, triggers } = context.settings;
+  const body = Buffer.from(await req.arrayBuffer());
+  if (githubSecrets.length === 0)
+    return problem(503, "environment", "no secret for GitHub's webhooks is set", "set WAVESMITH_GITHUB_WEBHOOK_SECRET");
+  if (!isSignedBy(githubSecrets, body, req.header("x-hub-signature-256")))
+    return refuseForged(context, "github", "X-Hub-Signature-256 does not fit the body");
+  const event = req.header("x-github-event") ?? "";
+  const id = req.header("x-github-delivery") ?? "";
+  if (!/^[\w-]{1,100}$/.test(id) || !/^\w{1,100}$/.test(event))
+    throw new WavesmithError("usage", "X-GitHub-Delivery or X-GitHub-Event is missing");
+  const reading = readGithub(event, parseOutside(body, req.header("content-type")), triggers);
+  return accept(context, context.app, { id: `github:${id}`, tenantId: tenantIdFor(defaultTenant), event, reading });
+}
+
+async function answerReport(context: WebhookContext, { req }: Context): Promise<Response> {
+  const body = Buffer.from(await req.arrayBuffer());
+  const key = /^Bearer (\S+)$/i.exec(req.header("authorization") ?? "")?.[1];
+  const caller = key === undefined ? null : await context.callers.withKey(key);
+  const isSigned = isSignedBy(context.settings.ciSecrets, body, req.header("x-hub-signature-256"));
+  if (caller === null && !isSigned) return refuseForged(context, "ci", "there is no valid key and no valid signature");
+  if (caller !== null && !scopesWithin(caller.scope).includes("build"))
+    return problem(403, "forbidden", "this key may only read", "use a key with the scope build");
+  const app = caller === null ? context.app : await context.app.forTenant(caller);
+  const report = readReport(parseOutside(body, "application/json"), app.ports.clock.now());
+  const id = `ci:${digestOf([app.tenant.tenantId, report.origin])}`;
+  return accept(context, app, {
+    ...{ id, tenantId: app.tenant.tenantId, event: "ci/check.completed" },
+    reading: { facts: [{ ...report, origin: id }], ignored: null },
+  });
+}
+
+async function accept(
+  { warn }: WebhookContext,
+  app: ServedApp,
+  delivery: { id: string; tenantId: string; event: string; reading: ReadDelivery },
+): Promise<Response> {
+  const taken = await takeDelivery(app.ports, delivery);
+  app.flush().catch((error: unknown) => warn(`events wait in the outbox: ${messageOf(error)}`));
+  return Response.json({ id: delivery.id, ...taken }, { status: 202 });
+}
+
+/** Answers 401 and leaves a line in the audit log. */
+async function refuseForged({ app, warn }: WebhookContext, source: string, why: string): Promise<Response> {
+  const nobody: Caller = {
+    ...{ tenantId: tenantIdFor(defaultTenant), tenant: defaultTenant },
+    ...{ scope: "read", keyId: `webhook ${source}`, name: `unknown (${source})` },
+  };
+  await recordRequest({ app, warn }, nobody, { action: `POST /webhooks/${source}`, params: { why }, result: 401 });
+  return problem(401, "unauthorized", why, "check that both sides use the same secret");
+}
+
+/** Parses JSON of strangers: without `__proto__`, and without characters that cannot be stored. */
+function parseOutside(body: Buffer, contentType: string | undefined): unknown {
+  if (!/^application\/json\b/.test(contentType ?? ""))
+    throw new WavesmithError("usage", "the webhook does not send JSON", {
+      remedy: "choose application/json in its settings",
+    });
+  try {
+    return JSON.parse(body.toString("utf8"), (key, value: unknown) => {
+      if (key === "__proto__" || key === "constructor") return undefined;
+      return typeof value === "string" ? value.replaceAll("\0", "").replace(/\p{Cs}/gu, "\ufffd") : value;
+    });
+  } catch (error) {
+    throw new WavesmithError("usage", `the body is not JSON: ${messageOf(error)}`);
+  }
+}
+
+const digestOf = (parts: readonly string[]): string =>
+  createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 40);

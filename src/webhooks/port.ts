@@ -1,0 +1,98 @@
+import type { CheckConclusion, CommandVerb } from "../domain/events/outside.ts";
+
+/** Where something happened, and its id there: the same for a webhook and for polling. */
+interface OutsidePlace {
+  /** `owner/name` on a forge; for other CI systems also a project's name. */
+  readonly repository: string;
+  readonly origin: string;
+}
+
+interface OnRequest extends OutsidePlace {
+  readonly number: number;
+  readonly by: string;
+}
+
+export interface CheckFact extends OutsidePlace {
+  readonly kind: "check";
+  readonly branch: string | null;
+  readonly sha: string | null;
+  readonly name: string;
+  readonly conclusion: CheckConclusion;
+  readonly url: string | null;
+  readonly log: string | null;
+  /** The job whose log the forge keeps. */
+  readonly jobId: number | null;
+  readonly completedAt: Date;
+}
+
+export interface CommentFact extends OnRequest {
+  readonly kind: "comment";
+  readonly text: string;
+  readonly file: string | null;
+  readonly line: number | null;
+  readonly url: string | null;
+}
+
+export interface ThreadFact extends OnRequest {
+  readonly kind: "thread";
+  /** The origins of its comments. */
+  readonly comments: readonly string[];
+  readonly resolved: boolean;
+}
+
+export interface ReviewFact extends OnRequest {
+  readonly kind: "review";
+  readonly state: "approved" | "changes_requested";
+  readonly text: string;
+  readonly sha: string | null;
+}
+
+export interface ClosedFact extends OnRequest {
+  readonly kind: "closed";
+  readonly merged: boolean;
+}
+
+export interface CommandFact extends OnRequest {
+  readonly kind: "command";
+  readonly verb: CommandVerb;
+  /** What comes after the verb. */
+  readonly text: string;
+}
+
+export interface IssueFact extends OnRequest {
+  readonly kind: "issue";
+  readonly title: string;
+  readonly text: string;
+}
+
+export interface PushFact extends OutsidePlace {
+  readonly kind: "push";
+  readonly by: string;
+  readonly branch: string;
+  readonly sha: string;
+}
+
+/** One thing that happened outside, with the fields that we use. */
+export type OutsideFact =
+  | CheckFact
+  | CommentFact
+  | ThreadFact
+  | ReviewFact
+  | ClosedFact
+  | CommandFact
+  | IssueFact
+  | PushFact;
+
+/** What was read of one delivery. */
+export interface ReadDelivery {
+  readonly facts: readonly OutsideFact[];
+  /** Why there is nothing to do; null if there are facts. */
+  readonly ignored: string | null;
+}
+
+/** What in an issue asks for a build. */
+export interface IssueTriggers {
+  readonly label: string;
+  /** The login of our account; null: an assignment starts nothing. */
+  readonly assignee: string | null;
+}

@@ -1,0 +1,169 @@
+import { WavesmithError } from "../domain/errors.ts";
+import { boundedLog } from "./bounded-log.ts";
+import { readCommand } from "./commands.ts";
+import { conclusionOf } from "./conclusions.ts";
+import { type GithubEvent, type GithubPayload, githubPayloads } from "./github-payloads.ts";
+import type { IssueTriggers, OutsideFact, ReadDelivery } from "./port.ts";
+
+/** Marks everything that we write on a forge, so that we never answer ourselves. */
+const ownMark = "<!-- wavesmith";
+/** The names of our own checks begin with this. */
+const ownCheck = /^wavesmith\b/i;
+
+const ignore = (ignored: string): ReadDelivery => ({ facts: [], ignored });
+const act = (...facts: OutsideFact[]): ReadDelivery => ({ facts, ignored: null });
+
+type Readers = {
+  readonly [Event in GithubEvent]: (payload: GithubPayload<Event>, triggers: IssueTriggers) => ReadDelivery;
+};
+
+/** Where something is, with its id in that repository. */
+const placeOf = ({ repository: { full_name: repository } }: { repository: { full_name: string } }, what: string) => ({
+  repository,
+  origin: originOf(repository, what),
+});
+
+/** The id of something on GitHub: the same in a webhook and in an answer to polling. */
+export const originOf = (repository: string, what: string): string => `github:${repository.toLowerCase()}:${what}`;
+
+const isBot = ({ type, login }: { type: string; login: string }): boolean => type === "Bot" || login.endsWith("[bot]");
+
+const readers: Readers = {
+  push(payload) {
+    const branch = /^refs\/heads\/(.+)$/.exec(payload.ref)?.[1];
+    if (branch === undefined || payload.deleted) return ignore("only pushes of commits to branches matter");
+    const by = payload.pusher?.name ?? payload.sender?.login ?? "somebody";
+    return act({
+      kind: "push",
+      ...placeOf(payload, `push:${branch}:${payload.after}`),
+      by,
+      branch,
+      sha: payload.after,
+    });
+  },
+
+  pull_request(payload) {
+    if (payload.action !== "closed") return ignore(`a request that was ${payload.action} needs nothing`);
+    const { number, merged, closed_at: at } = payload.pull_request;
+    const by = payload.sender?.login ?? "somebody";
+    return act({ kind: "closed", ...placeOf(payload, `closed:${number}:${at ?? ""}`), number, by, merged });
+  },
+
+  pull_request_review(payload) {
+    const { id, body, user, commit_id: sha = null } = payload.review;
+    const state = payload.review.state.toLowerCase();
+    if (payload.action !== "submitted" || isBot(user)) return ignore("only reviews that people submit matter");
+    if (state !== "approved" && state !== "changes_requested") return ignore("its comments arrive by themselves");
+    const { number } = payload.pull_request;
+    return act({ kind: "review", ...placeOf(payload, `review:${id}`), number, by: user.login, state, text: body, sha });
+  },
+
+  pull_request_review_comment(payload) {
+    const { id, body: text, user, path: file, html_url: url = null } = payload.comment;
+    const { number } = payload.pull_request;
+    const by = user.login;
+    if (payload.action === "deleted") {
+      const comments = [originOf(payload.repository.full_name, `review-comment:${id}`)];
+      return act({ kind: "thread", ...placeOf(payload, `deleted:${id}`), number, by, comments, resolved: true });
+    }
+    if (payload.action !== "created") return ignore(`a comment that was ${payload.action} stays as it was taken`);
+    if (text.includes(ownMark) || isBot(user)) return ignore("programs' comments are not taken");
+    const line = payload.comment.line ?? payload.comment.original_line ?? null;
+    return act({
+      kind: "comment",
+      ...placeOf(payload, `review-comment:${id}`),
+      ...{ number, by, text, file, url, line: line !== null && line > 0 ? line : null },
+    });
+  },
+
+  pull_request_review_thread(payload) {
+    const { node_id: node, comments } = payload.thread;
+    const { action, updated_at: at } = payload;
+    if (action !== "resolved" && action !== "unresolved") return ignore(`a thread that was ${action} needs nothing`);
+    return act({
+      kind: "thread",
+      ...placeOf(payload, `thread:${node}:${action}:${at ?? ""}`),
+      number: payload.pull_request.number,
+      by: payload.sender?.login ?? "somebody",
+      comments: comments.map(({ id }) => originOf(payload.repository.full_name, `review-comment:${id}`)),
+      resolved: action === "resolved",
+    });
+  },
+
+  issue_comment(payload) {
+    const { id, body, user } = payload.comment;
+    if (payload.action !== "created" || body.includes(ownMark) || isBot(user))
+      return ignore("only new comments of people are read");
+    const command = readCommand(body);
+    if (command === null) return ignore("the comment does not begin with /wavesmith");
+    const place = { ...placeOf(payload, `comment:${id}`), number: payload.issue.number, by: user.login };
+    if (command === "unknown") return act({ kind: "command", ...place, verb: "help", text: "" });
+    const { title, body: rest } = payload.issue;
+    const text = command.verb === "build" && command.text === "" ? `${title}\n\n${rest}` : command.text;
+    return act({ kind: "command", ...place, verb: command.verb, text });
+  },
+
+  issues(payload, { label, assignee }) {
+    const { number, title, body: text, state } = payload.issue;
+    if (state !== "open") return ignore("the issue is closed");
+    const isLabelled = payload.action === "labeled" && payload.label?.name.toLowerCase() === label.toLowerCase();
+    const isAssigned =
+      payload.action === "assigned" &&
+      assignee !== null &&
+      payload.assignee?.login.toLowerCase() === assignee.toLowerCase();
+    if (!isLabelled && !isAssigned) return ignore(`only the label ${label} starts a build`);
+    const by = payload.sender?.login ?? "";
+    return act({ kind: "issue", ...placeOf(payload, `issue:${number}`), number, by, title, text });
+  },
+
+  check_run(payload) {
+    const { id, name, head_sha: sha, conclusion, html_url: url = null, app, check_suite: suite } = payload.check_run;
+    const { output, completed_at: completedAt } = payload.check_run;
+    if (payload.action !== "completed" || conclusion == null) return ignore("the check has not ended");
+    if (ownCheck.test(name)) return ignore("it is our own check");
+    const text = [output?.title, output?.summary, output?.text].filter(Boolean).join("\n\n");
+    return act({
+      kind: "check",
+      ...placeOf(payload, `check:${id}:${conclusion}`),
+      ...{ branch: suite?.head_branch ?? null, sha, name, url, log: text === "" ? null : boundedLog(text) },
+      conclusion: conclusionOf(conclusion) ?? "failed",
+      jobId: app?.slug === "github-actions" ? id : null,
+      completedAt: completedAt ?? new Date(0),
+    });
+  },
+
+  check_suite: () => ignore("its check runs report by themselves"),
+
+  workflow_run: () => ignore("its jobs report as check runs"),
+
+  status(payload) {
+    const { id, sha, context: name, state, description, target_url: url = null, branches } = payload;
+    if (state === "pending") return ignore("the check has not ended");
+    if (ownCheck.test(name)) return ignore("it is our own check");
+    const branch = branches.find((one) => one.name.startsWith("wavesmith/"))?.name ?? branches[0]?.name ?? null;
+    return act({
+      kind: "check",
+      ...placeOf(payload, `status:${id}`),
+      ...{ branch, sha, name, url, log: description === "" ? null : description, jobId: null },
+      conclusion: conclusionOf(state) ?? "failed",
+      completedAt: payload.updated_at,
+    });
+  },
+};
+
+/**
+ * Reads one delivery of GitHub. Unknown events have no facts. Fails with `usage` for a payload that
+ * lacks a field that we use.
+ */
+export function readGithub(event: string, payload: unknown, triggers: IssueTriggers): ReadDelivery {
+  if (event === "ping") return ignore("GitHub reaches this server");
+  if (!Object.hasOwn(githubPayloads, event)) return ignore(`nothing follows from the event ${event.slice(0, 100)}`);
+  return readKnown(event as GithubEvent, payload, triggers);
+}
+
+function readKnown<Event extends GithubEvent>(event: Event, payload: unknown, triggers: IssueTriggers): ReadDelivery {
+  const parsed = githubPayloads[event].safeParse(payload);
+  if (parsed.success) return readers[event](parsed.data as GithubPayload<Event>, triggers);
+  const faults = parsed.error.issues.slice(0, 5).map(({ path, message }) => `${path.join(".")}: ${message}`);
+  throw new WavesmithError("usage", `the payload of ${event} is not as GitHub documents it: ${faults.join("; ")}`);
+}

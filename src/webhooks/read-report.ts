@@ -1,0 +1,55 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { WavesmithError } from "../domain/errors.ts";
+import { boundedLog } from "./bounded-log.ts";
+import { conclusionOf } from "./conclusions.ts";
+import type { CheckFact } from "./port.ts";
+
+const reportSchema = z
+  .strictObject({
+    repository: z.string().min(1).max(300),
+    branch: z.string().min(1).max(500).optional(),
+    sha: z
+      .string()
+      .regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/, "must be a full commit id")
+      .optional(),
+    name: z.string().min(1).max(200),
+    conclusion: z.string().min(1).max(50),
+    url: z
+      .string()
+      .max(2_000)
+      .regex(/^https?:\/\/\S+$/, "must be a URL")
+      .optional(),
+    log: z.string().optional(),
+    /** Identifies the run; a second report with it changes nothing. */
+    id: z.string().min(1).max(200).optional(),
+    completedAt: z.iso.datetime({ offset: true }).optional(),
+  })
+  .refine(({ branch, sha }) => branch !== undefined || sha !== undefined, "needs a branch or a sha");
+
+/**
+ * Reads the report of a CI system. Without `id` the report's own content identifies it, so that
+ * sending it again changes nothing. Fails with `usage`.
+ */
+export function readReport(body: unknown, now: Date): CheckFact {
+  const parsed = reportSchema.safeParse(body);
+  if (!parsed.success) {
+    const faults = parsed.error.issues.map(({ path, message }) => [path.join("."), message].filter(Boolean).join(": "));
+    throw new WavesmithError("usage", `this is not a report of a check: ${faults.join("; ")}`, {
+      remedy: "send {repository, branch or sha, name, conclusion, url, log}; docs/webhooks.md has an example",
+    });
+  }
+  const { repository, branch = null, sha = null, name, url = null, log } = parsed.data;
+  const conclusion = conclusionOf(parsed.data.conclusion);
+  if (conclusion === null)
+    throw new WavesmithError("usage", `conclusion ${parsed.data.conclusion} is unknown`, {
+      remedy: "send passed, failed or cancelled",
+    });
+  const id = parsed.data.id ?? createHash("sha256").update(JSON.stringify(parsed.data)).digest("hex").slice(0, 32);
+  return {
+    ...{ kind: "check", repository, branch, sha, name, conclusion, url, jobId: null },
+    origin: `ci:${repository}:${name}:${id}`,
+    log: log === undefined || log === "" ? null : boundedLog(log),
+    completedAt: parsed.data.completedAt === undefined ? now : new Date(parsed.data.completedAt),
+  };
+}
