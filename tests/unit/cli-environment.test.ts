@@ -210,4 +210,10 @@ describe("a closed output", () => {
     createOutput({ stdout: stream, stderr: breaking().stream, environment: {} });
     expect(() => fail("EBADF")).toThrow("EBADF");
   });
+
+  it("takes a terminal that does not know its size for one of 80 by 24", () => {
+    const { stream } = breaking();
+    const out = createOutput({ stdout: { ...stream, columns: 0, rows: 0 }, stderr: stream, environment: {} });
+    expect(out.size()).toEqual({ columns: 80, rows: 24 });
+  });
 });

@@ -57,14 +57,13 @@ function cells(one: ShownSchedule, now: Date): string[] {
 }
 
 /** `schedules add [FILE]`: makes the schedules of a `wavesmith.yaml` on this machine. */
-export function addSchedules(context: Context, given: string | undefined): Promise<number> {
+export async function addSchedules(context: Context, given: string | undefined): Promise<number> {
+  const path = given ?? standingFileName;
+  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === "ENOENT" ? `there is no file ${path}` : `cannot read ${path}: ${messageOf(error)}`;
+    throw new WavesmithError("usage", why, { remedy: "name the file, or go to its folder" });
+  });
   return inDataDirectory(context, async ({ ports }) => {
-    const path = given ?? standingFileName;
-    const text = await readFile(path, "utf8").catch((error: unknown) => {
-      throw new WavesmithError("usage", `${path} cannot be read: ${messageOf(error)}`, {
-        remedy: "name the file, or go to its folder",
-      });
-    });
     const { standingOf } = await import("../../coordinator/schedule/standing-request.ts");
     const { storeSchedules } = await import("../../coordinator/schedule/store-schedules.ts");
     const standing = await standingOf(ports, text, (plan) =>

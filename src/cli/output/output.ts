@@ -66,7 +66,7 @@ export function createOutput({ stdout, stderr, environment }: OutputOptions): Ou
     raw: write,
     rawError: (text) => void stderr.write(text),
     note: (text) => void stderr.write(`${text}\n`),
-    size: () => ({ columns: stdout.columns ?? 80, rows: stdout.rows ?? 24 }),
+    size: () => ({ columns: stdout.columns || 80, rows: stdout.rows || 24 }),
     onResize: (listener) => void stdout.on("resize", listener),
     onClosed: (listener) => void closedListeners.push(listener),
     drained: async () => {

@@ -54,7 +54,9 @@ const isShown = ({ key, waveNumber }: PullRequestRow, number: number): boolean =
 const stateText = ({ status, reason }: BuildRow): string =>
   status === "completed" ? "completed" : reason === null ? status : `${status}: ${plain(reason)}`;
 
-const taskLine = ({ key, agent, definition }: TaskRow): string => `- **${key}** (${agent}): ${plain(definition.title)}`;
+function taskLine({ key, agent, definition: { title } }: TaskRow): string {
+  return `- **${key}** (${agent})${title === key ? "" : `: ${plain(title)}`}`;
+}
 
 function gateLine(wave: number, run: GateRunRow): string {
   return `| ${wave} | ${run.gate} | ${run.verdict ?? "not run"} | ${plain(evidenceText(run))} |`;
