@@ -13,8 +13,6 @@ on:
   schedule:
     - { name: nightly, cron: "0 3 * * *", timezone: Europe/Paris }
     - { cron: "30 9 * * 1" }
-  push: { branches: main }
-  label: [agents, build]
 plan: plans/upkeep.yaml
 x-note: ignored
 `);
@@ -25,11 +23,9 @@ x-note: ignored
         { name: "nightly", cron: "0 3 * * *", timezone: "Europe/Paris" },
         { name: "30 9 * * 1", cron: "30 9 * * 1", timezone: "UTC" },
       ],
-      pushBranches: ["main"],
-      labels: ["agents", "build"],
     });
-    const brief = parse("on: { push: true }\nbrief: Update what is old.\nyes: true\n").file;
-    expect(brief).toMatchObject({ plan: null, brief: "Update what is old.", yes: true, pushBranches: [], labels: [] });
+    const brief = parse("on: {}\nbrief: Update what is old.\nyes: true\n").file;
+    expect(brief).toMatchObject({ plan: null, brief: "Update what is old.", yes: true });
   });
 
   it("has its faults reported together, each with its line, those of its plan too", () => {

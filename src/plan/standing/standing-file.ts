@@ -15,7 +15,6 @@ import { isCron } from "./cron-times.ts";
 const relativePath = shortText.refine((path) => !path.startsWith("/") && !path.split("/").includes(".."), {
   error: say("escaping-file: write a path inside the repository"),
 });
-const names = z.union([shortText, z.array(shortText).min(1).max(50)]);
 
 const schedule = strictMapping({
   name: shortText.max(80).optional().describe("What the schedule is called; by default its cron."),
@@ -45,11 +44,6 @@ const standingFileSchema = strictMapping({
   budget: z.unknown().optional().describe("With a brief: the budget of each build, as limits.budget in a plan."),
   on: strictMapping({
     schedule: z.array(schedule).max(20).optional().describe("Starts builds by the clock."),
-    push: z
-      .union([z.boolean(), strictMapping({ branches: names.optional() })])
-      .optional()
-      .describe("Starts a build when somebody pushes to one of these branches. Default: the base branch."),
-    label: names.optional().describe("Starts a build when an issue or a request gets one of these labels."),
   }).describe("What starts a build."),
 }).superRefine((file, context) => {
   const isOne = (file.plan === undefined) !== (file.brief === undefined);
@@ -84,9 +78,6 @@ export interface StandingFile {
   readonly yes: boolean;
   readonly budget: unknown;
   readonly schedules: readonly NamedSchedule[];
-  /** The branches whose pushes start a build; empty for the base branch, null for none. */
-  readonly pushBranches: readonly string[] | null;
-  readonly labels: readonly string[];
 }
 
 export interface ParsedStandingFile {
@@ -119,19 +110,13 @@ function planFaults(value: unknown, locate: Parameters<typeof createFaultSink>[0
   return faults.map((fault) => ({ ...fault, path: `plan.${fault.path}` }));
 }
 
-const listOf = (one: string | readonly string[] | undefined): readonly string[] =>
-  one === undefined ? [] : [one].flat();
-
 function standingFileOf({ plan, brief, yes, budget, on }: z.output<typeof standingFileSchema>): StandingFile {
-  const { push } = on;
   return {
     plan: plan === undefined ? null : typeof plan === "string" ? { path: plan } : { value: plan },
     brief: brief ?? null,
     yes: yes ?? false,
     budget,
     schedules: (on.schedule ?? []).map(({ name, cron, timezone }) => ({ name: name ?? cron, cron, timezone })),
-    pushBranches: push === undefined || push === false ? null : push === true ? [] : listOf(push.branches),
-    labels: listOf(on.label),
   };
 }
 
