@@ -25,7 +25,12 @@ export async function forwardRequest(
   const headers = { ...incoming.headers, connection: "close" };
   const outgoing = openRequest(incoming, reached.connection, headers);
   outgoing.on("response", (answer) => {
-    response.writeHead(answer.statusCode ?? 502, answer.statusMessage, ownHeaders(answer));
+    try {
+      response.writeHead(...sentStatus(answer), ownHeaders(answer));
+    } catch {
+      outgoing.destroy(); // An answer that Node does not send on.
+      return void response.destroy();
+    }
     pipeline(answer, response, (error) => error != null && response.destroy());
   });
   outgoing.on("error", () => {
@@ -80,11 +85,14 @@ const openRequest = ({ method, url }: IncomingMessage, connection: Duplex, heade
   request({
     ...(method === undefined ? {} : { method }),
     path: url,
-    headers: Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined)),
+    headers: Object.fromEntries(
+      Object.entries(headers).filter(([name, value]) => value !== undefined && name !== "trailer"),
+    ),
     createConnection: () => connection,
   });
 
-const ofOneConnection = ["connection", "keep-alive", "proxy-connection", "upgrade"];
+/** Trailers are not forwarded, and Node throws at a `Trailer` header without them. */
+const ofOneConnection = ["connection", "keep-alive", "proxy-connection", "trailer", "upgrade"];
 
 /** The headers of a preview's answer that belong to its own host and not to its connection. */
 function ownHeaders(answer: IncomingMessage): Headers {
@@ -92,6 +100,12 @@ function ownHeaders(answer: IncomingMessage): Headers {
   for (const name of ofOneConnection) delete headers[name];
   const cookies = answer.headers["set-cookie"]?.map((cookie) => cookie.replace(/;\s*domain\s*=[^;]*/gi, ""));
   return cookies === undefined ? headers : { ...headers, "set-cookie": cookies };
+}
+
+/** The status and its words, as Node sends them on: a preview may answer `000`, or any bytes. */
+function sentStatus({ statusCode = 0, statusMessage = "" }: IncomingMessage): [number, string] {
+  const isKnown = statusCode >= 200 && statusCode <= 999;
+  return [isKnown ? statusCode : 502, statusMessage.replace(/[^\t\x20-\x7e]/g, "")];
 }
 
 function headOf({ statusCode, statusMessage }: IncomingMessage, headers: Headers): string {

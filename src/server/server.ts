@@ -240,6 +240,8 @@ function shareUpgrades(server: Server, previews: PreviewHosts | undefined): void
   const own = server.listeners("upgrade");
   server.removeAllListeners("upgrade");
   server.on("upgrade", (request, socket, head) => {
+    // Node has taken its own listener off; without one a reset connection would end the process.
+    socket.on("error", () => socket.destroy());
     if (previews?.upgrade(request, socket, head) === true) return;
     const isOurs = request.headers.upgrade?.toLowerCase() === "websocket" && socketPath.test(request.url ?? "");
     if (!isOurs) socket.end(noUpgrade);

@@ -15,12 +15,12 @@ export async function servePreviewHosts(app: App, domain: Pick<PreviewDomain, "n
   return {
     answer(request, response) {
       const way = wayOf(request.headers.host);
-      if (way !== null) void forwardRequest(request, response, way);
+      if (way !== null) forwardRequest(request, response, way).catch(() => response.destroy());
       return way !== null;
     },
     upgrade(request, socket, head) {
       const way = wayOf(request.headers.host);
-      if (way !== null) void forwardUpgrade(request, socket, { head, way });
+      if (way !== null) forwardUpgrade(request, socket, { head, way }).catch(() => socket.destroy());
       return way !== null;
     },
   };
