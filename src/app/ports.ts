@@ -4,6 +4,7 @@ import { createAgents } from "../agents/agents.ts";
 import { readAddress } from "../cli/data/server-address.ts";
 import type { Config } from "../config.ts";
 import { withCrashPoints } from "../coordinator/crash-points.ts";
+import { usesForges } from "../coordinator/forge/may-deliver.ts";
 import type { Ports } from "../coordinator/port.ts";
 import { createPreviewSandboxes } from "../coordinator/preview/preview-sandboxes.ts";
 import { randomIds } from "../domain/ids.ts";
@@ -42,7 +43,11 @@ export async function createPorts(options: AppOptions, wiring: Wiring): Promise<
     workspace: createWorkspace({
       dataDir: config.dataDir,
       env: config.environment,
-      credentials: (url) => forges.gitEnvironment(url),
+      async credentials(url, projectId) {
+        const project = await store.projects.find({ id: projectId });
+        // Only a command on this machine looks at the source of a project that is not there yet.
+        return project === null || usesForges(project.tenantId) ? forges.gitEnvironment(url) : {};
+      },
       ...crashes,
     }),
     gates: createGates(),

@@ -33,8 +33,8 @@ export interface WorkspaceOptions {
    * searched in /bin and /usr/bin.
    */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** The environment in which git reaches a URL, with a credential if we have one for it. */
-  readonly credentials?: (url: string) => Promise<Readonly<Record<string, string>>>;
+  /** The environment in which git reaches a URL, with a credential that the project may use. */
+  readonly credentials?: (url: string, projectId: ProjectId) => Promise<Readonly<Record<string, string>>>;
   /** Called at named points between steps, so that tests can make them fail. */
   readonly crashPoint?: (name: string) => void | Promise<void>;
 }
@@ -49,7 +49,6 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
   const git = createGit({ home: joinPath(folder, ".home"), env: options.env ?? {} });
   const scratch = createScratch(joinPath(folder, ".scratch"));
   const crashPoint = async (name: string) => options.crashPoint?.(name);
-  const credentials = options.credentials ?? (async () => ({}));
   const inOrder = createProjectQueue();
 
   const repositoryPath = (projectId: ProjectId): string => {
@@ -57,20 +56,19 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
     throw new WavesmithError("usage", `not a project's id: ${JSON.stringify(projectId)}`);
   };
   const authorityOf = (projectId: ProjectId): Authority => ({ git, gitDir: repositoryPath(projectId), scratch });
+  const sourceContextOf = (projectId: ProjectId) => ({
+    ...{ ...authorityOf(projectId), dataDir },
+    credentials: async (url: string) => options.credentials?.(url, projectId) ?? {},
+  });
   const baseOf = createBaseFacts();
 
   return {
     repositoryPath,
     prepare: (projectId, source) => {
-      const gitDir = repositoryPath(projectId);
-      return inOrder(projectId, () =>
-        prepareAuthority({ git, scratch, dataDir, gitDir, credentials, crashPoint }, source),
-      );
+      const context = { ...sourceContextOf(projectId), crashPoint };
+      return inOrder(projectId, () => prepareAuthority(context, source));
     },
-    compareSource: (projectId, source) =>
-      inOrder(projectId, () =>
-        compareSource({ git, scratch, dataDir, credentials, gitDir: repositoryPath(projectId) }, source),
-      ),
+    compareSource: (projectId, source) => inOrder(projectId, () => compareSource(sourceContextOf(projectId), source)),
     bundleMain: (projectId, file) => bundleMain(git, repositoryPath(projectId), file),
     unpackUpload: (upload) => unpackUpload(git, scratch, upload),
     resolve: (projectId, ref) => resolveCommit(git, repositoryPath(projectId), ref),

@@ -9,6 +9,7 @@ import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, StoreTransaction } from "../../store/port.ts";
 import { tasksOfBuild } from "../../store/queries/tasks.ts";
 import { sourceFolderRef } from "../../workspace/port.ts";
+import { usesForges } from "../forge/may-deliver.ts";
 import { storeTasksOf } from "../plan/edited-tasks.ts";
 import type { Ports } from "../port.ts";
 import { sweepTrees } from "../wave/sweep-trees.ts";
@@ -19,7 +20,7 @@ export async function prepareRepository(ports: Ports, buildId: string): Promise<
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status !== "running" || build.baseSha !== null) return;
   const projectId = build.projectId;
-  const source = await sourceOf(ports, build.plan);
+  const source = await sourceOf(ports, build);
   await ports.workspace.prepare(projectId, source, build.createdAt);
   const { head: base, conflicts } = await baseOf(ports, { ...build, plan: { ...build.plan, source } });
   const tag = restoreRef(buildId, 0);
@@ -35,8 +36,9 @@ export async function prepareRepository(ports: Ports, buildId: string): Promise<
  * The plan's source. A plan without one that delivers to a repository goes on from its base, if
  * there is one.
  */
-async function sourceOf({ forges }: Ports, { source, deliver }: Plan): Promise<Plan["source"]> {
-  if (source.kind !== "empty" || deliver.repo === null) return source;
+async function sourceOf({ forges }: Ports, { plan, tenantId }: BuildRow): Promise<Plan["source"]> {
+  const { source, deliver } = plan;
+  if (source.kind !== "empty" || deliver.repo === null || !usesForges(tenantId)) return source;
   try {
     return (await deliveredBase(forges.forge(deliver.forge), deliver)) ?? source;
   } catch (error) {

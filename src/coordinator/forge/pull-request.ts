@@ -3,6 +3,7 @@ import { derivedId } from "../../domain/ids.ts";
 import type { BuildRow, PullRequestRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
+import { usesForges } from "./may-deliver.ts";
 
 // PR1. A request's row is written with the wave's delivery, in one transaction. Whoever takes it
 // from there reads the row alone, so that a crash loses no delivery.
@@ -17,7 +18,7 @@ export async function recordPullRequest(
   { number: waveNumber, headSha }: WaveRow,
 ): Promise<void> {
   const { forge, repo, base, pullRequests = "build" } = build.plan.deliver;
-  if (repo === null || headSha === null || headSha === build.baseSha) return;
+  if (repo === null || headSha === null || headSha === build.baseSha || !usesForges(build.tenantId)) return;
   const key = pullRequests === "build" ? "build" : `wave-${waveNumber}`;
   const id = derivedId("pull-request", build.id, key);
   const place = { projectId: build.projectId, buildId: build.id, key, forge, repo, base };

@@ -10,6 +10,7 @@ import { activeBuildOf } from "../../store/queries/builds.ts";
 import { tasksOfBuild } from "../../store/queries/tasks.ts";
 import { latestWaveOf } from "../../store/queries/waves.ts";
 import { deadlineFrom } from "../build/deadline.ts";
+import { refuseDelivery } from "../forge/may-deliver.ts";
 import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { reopenTasks, reopenWave } from "../wave/reopening.ts";
@@ -31,6 +32,7 @@ export async function editPlan(
   by: string | null = null,
 ): Promise<PlanEdit> {
   const build = await ports.store.builds.get({ id: buildId });
+  refuseDelivery(given, build.tenantId);
   const wave = await latestWaveOf(ports.store, buildId);
   const head = wave === null ? null : await personsHead(ports, build, wave);
   return ports.store.transaction("edit-plan", async (transaction) => {

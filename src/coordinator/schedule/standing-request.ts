@@ -5,6 +5,7 @@ import { readPlanText } from "../../plan/plan-text.ts";
 import { parseStandingFile, type StandingFile } from "../../plan/standing/standing-file.ts";
 import type { ProjectRow } from "../../store/port.ts";
 import { refuseForEvents } from "../build/request/build-request.ts";
+import { defaultTenant, tenantIdFor } from "../build/request/project.ts";
 import type { Ports } from "../port.ts";
 
 const maxPlanBytes = 4 * 1024 * 1024;
@@ -15,6 +16,10 @@ export interface Standing {
   /** The data of the build's request, without its project. */
   readonly request: StandingRequest;
 }
+
+/** The secrets of this machine are the default tenant's. */
+export const ofTenant = <Given extends Pick<Ports, "eventSecrets">>(ports: Given, tenantId: string): Given =>
+  tenantId === tenantIdFor(defaultTenant) ? ports : { ...ports, eventSecrets: [] };
 
 /**
  * Reads `wavesmith.yaml` of a commit in the project's repository; null if there is none. Fails with

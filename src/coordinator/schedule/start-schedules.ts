@@ -4,15 +4,17 @@ import { present } from "../../domain/known.ts";
 import { endedBuildStatuses } from "../../domain/status.ts";
 import { countCronTimes, nextCronTime } from "../../plan/standing/cron-times.ts";
 import type { ScheduleRow } from "../../store/port.ts";
+import { refuseForEvents } from "../build/request/build-request.ts";
 import { requestBuild } from "../build/request/request-build.ts";
 import type { Ports } from "../port.ts";
 import { countFailure } from "./schedule-failures.ts";
+import { ofTenant } from "./standing-request.ts";
 
 // SR1. The id of a build's request is made of the schedule and the time at which it was due. So two
 // servers, or one that was killed in the middle, start one build for it.
 // SR2. After a pause of the server a schedule runs once, however many times it missed, and says so.
 
-const atOnce = 20;
+const atOnce = 200;
 /** A run that is later than this was missed. */
 const punctualMs = 5 * 60_000;
 const countedAtMost = 1_000;
@@ -22,7 +24,12 @@ export async function startDueSchedules(ports: Ports, defaultDriver: string): Pr
   const now = ports.clock.now();
   const active = await ports.store.schedules.list({ status: "active" }, { by: "nextAt", limit: atOnce });
   const due = active.filter(({ nextAt }) => nextAt <= now);
-  for (const row of due) await startRun(ports, row, { now, defaultDriver });
+  let failure: unknown = null;
+  for (const row of due) {
+    // A tenant over its limit must not keep the schedules of others from starting.
+    await startRun(ports, row, { now, defaultDriver }).catch((error: unknown) => (failure ??= error));
+  }
+  if (failure !== null) throw failure;
   return due.length;
 }
 
@@ -80,5 +87,7 @@ async function request(ports: Ports, row: ScheduleRow, defaultDriver: string) {
   // Requested before a kill, perhaps by a file that has changed since (SR1).
   const buildId = buildIdForEvent(id);
   if ((await ports.store.builds.find({ id: buildId })) !== null) return buildId;
+  // The file was checked when it was stored; which secrets it may use can have changed since.
+  refuseForEvents({ ...row.request }, ofTenant(ports, project.tenantId));
   return (await requestBuild(ports, { id, data }, defaultDriver)).buildId;
 }

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
-import { messageOf } from "../../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { derivedId, type ProjectId } from "../../domain/ids.ts";
 import { present } from "../../domain/known.ts";
 import { standingFileName } from "../../domain/schedule.ts";
 import { nextCronTime } from "../../plan/standing/cron-times.ts";
 import type { ScheduleRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
-import { findStanding, type Standing } from "./standing-request.ts";
+import { findStanding, ofTenant, type Standing } from "./standing-request.ts";
 
 type Origin = ScheduleRow["origin"];
 
@@ -48,16 +48,19 @@ const latestBuilds = 500;
  */
 export async function storeSchedulesOfMains(ports: Ports, seen: Map<ProjectId, string>): Promise<void> {
   const order = { by: "position", descending: true, limit: latestBuilds } as const;
-  const mains = new Map<ProjectId, string>();
-  const builds = await ports.store.builds.pick({ status: "completed" }, ["projectId", "headSha"], order);
-  for (const { projectId, headSha } of builds)
-    if (headSha !== null && !mains.has(projectId)) mains.set(projectId, headSha);
-  for (const [projectId, sha] of mains) {
+  const mains = new Map<ProjectId, { readonly sha: string; readonly tenantId: string }>();
+  const builds = await ports.store.builds.pick({ status: "completed" }, ["projectId", "headSha", "tenantId"], order);
+  for (const { projectId, headSha: sha, tenantId } of builds)
+    if (sha !== null && !mains.has(projectId)) mains.set(projectId, { sha, tenantId });
+  for (const [projectId, { sha, tenantId }] of mains) {
     if (seen.get(projectId) === sha) continue;
     seen.set(projectId, sha);
     try {
-      await storeSchedules(ports, { projectId, origin: "main" }, await findStanding(ports, projectId, sha));
+      const standing = await findStanding(ofTenant(ports, tenantId), projectId, sha);
+      await storeSchedules(ports, { projectId, origin: "main" }, standing);
     } catch (error) {
+      // Only a fault of the file stays until the file changes.
+      if (!(error instanceof WavesmithError) || error.retryable) seen.delete(projectId);
       const { name } = await ports.store.projects.get({ id: projectId });
       ports.log.warn(`${standingFileName} of ${name} at ${sha.slice(0, 12)} was not read: ${messageOf(error)}`);
     }

@@ -8,9 +8,10 @@ import { unsupportedFeatures } from "../../../plan/checks/unsupported.ts";
 import { didYouMean } from "../../../plan/faults/suggest.ts";
 import { type ParseOptions, parsePlanValue } from "../../../plan/parse-plan.ts";
 import { agentFile } from "../../../plan/write-plan.ts";
+import { refuseDelivery } from "../../forge/may-deliver.ts";
 import { refuseWithoutModels } from "../../plan/plan-models.ts";
 import type { Ports } from "../../port.ts";
-import { defaultTenant } from "./project.ts";
+import { defaultTenant, tenantIdFor } from "./project.ts";
 
 export interface BuildRequest {
   readonly eventId: string;
@@ -146,6 +147,7 @@ export function readBuildRequest(
         });
   const plan = { ...written, source: requestedSource(written.source, data) };
   refuseWithoutModels(ports.models, plan);
+  refuseDelivery(plan, tenantIdFor(data.tenant ?? defaultTenant));
   return {
     eventId: event.id,
     tenant: data.tenant ?? defaultTenant,
