@@ -161,6 +161,8 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     await waitsFor("approval");
     const pull = repository.pulls[0]!;
     pull.reviews.push({ user: "stranger", state: "APPROVED", association: "NONE" });
+    // Of a commit that came before what would be merged now.
+    pull.reviews.push({ user: "bob", state: "APPROVED", association: "MEMBER", sha: "0".repeat(40) });
     await later();
     await settled(build.id, "open");
     await waitsFor("approval");

@@ -276,13 +276,14 @@ const jobLog = of(({ logs }, { parameters }) => {
     : { status: 200, body: Readable.from(log()), headers: { "content-type": "text/plain" } };
 });
 
-const reviews = ofPull((pull) =>
-  ok(
-    pull.reviews.map(({ user, state, association }, index) => ({
-      ...{ id: index + 1, user: { login: user }, state, author_association: association },
+const reviews = ofPull(async (pull, repository, context) => {
+  const headSha = await shaOf(context, repository, pull.head);
+  return ok(
+    pull.reviews.map(({ user, state, association, sha = headSha }, index) => ({
+      ...{ id: index + 1, user: { login: user }, state, author_association: association, commit_id: sha },
     })),
-  ),
-);
+  );
+});
 
 const graphql: Handler = async ({ body, state, git }) => {
   const variables = (body.variables ?? {}) as Record<string, string | number>;

@@ -23,7 +23,8 @@ export interface Pull {
   mergeSha: string | null;
   mergeable: boolean | null;
   queued: boolean;
-  readonly reviews: { user: string; state: string; association: string }[];
+  /** Without `sha` a review is of the head. */
+  readonly reviews: { user: string; state: string; association: string; sha?: string }[];
   readonly comments: { id: number; body: string; user: string }[];
 }
 

@@ -45,23 +45,39 @@ export async function ensureStatus({ request }: GitHubClient, report: CheckRepor
   await request("POST /repos/{owner}/{repo}/statuses/{sha}", { ...place, sha, state, description, context });
 }
 
+/** GitHub shows at most this many checks of a commit, 100 on a page. */
+const mostPages = 10;
+
+/** Reads full pages until one is not full, so that no failed check is overlooked. */
+async function allPages<Item>(read: (page: number) => Promise<readonly Item[]>): Promise<Item[]> {
+  const items: Item[] = [];
+  for (let page = 1; page <= mostPages; page += 1) {
+    const found = await read(page);
+    items.push(...found);
+    if (found.length < 100) break;
+  }
+  return items;
+}
+
 const failing = new Set(["failure", "timed_out", "cancelled", "action_required", "startup_failure", "stale"]);
 
 /** Reads what everyone's checks say of a commit: the newest run of each name. */
 export async function readChecks({ request }: GitHubClient, name: string, sha: string): Promise<ForgeCheck[]> {
   const place = { ...placeOf(name), ref: sha, per_page: 100 };
-  const { data: runs } = await request("GET /repos/{owner}/{repo}/commits/{ref}/check-runs", {
-    ...place,
-    filter: "latest" as const,
+  const runs = await allPages(async (page) => {
+    const path = "GET /repos/{owner}/{repo}/commits/{ref}/check-runs";
+    return (await request(path, { ...place, page, filter: "latest" as const })).data.check_runs;
   });
-  const { data: combined } = await request("GET /repos/{owner}/{repo}/commits/{ref}/status", place);
+  const statuses = await allPages(async (page) => {
+    return (await request("GET /repos/{owner}/{repo}/commits/{ref}/status", { ...place, page })).data.statuses;
+  });
   return [
-    ...runs.check_runs.map(({ name: check, status, conclusion, html_url: url }) => ({
+    ...runs.map(({ name: check, status, conclusion, html_url: url }) => ({
       name: check,
       state: status !== "completed" ? "pending" : failing.has(conclusion ?? "") ? "failed" : "passed",
       url,
     })),
-    ...combined.statuses.map(({ context, state, target_url: url }) => ({
+    ...statuses.map(({ context, state, target_url: url }) => ({
       name: context,
       state: state === "pending" ? "pending" : state === "success" ? "passed" : "failed",
       url,

@@ -34,23 +34,28 @@ export async function readRequest(
     ...{ number, url: data.html_url, state, headSha, base: data.base.ref },
     isMergeable: data.mergeable,
     checks: await readChecks(client, name, headSha),
-    review: await readReview(client, name, number),
+    review: await readReview(client, name, { number, headSha }),
     mergeSha: data.merged ? data.merge_commit_sha : null,
   };
 }
 
-/** The last word of each reviewer counts. */
-async function readReview({ request }: GitHubClient, name: string, number: number): Promise<RequestState["review"]> {
+/** The last word of each reviewer counts; an approval only of the head as it is now. */
+async function readReview(
+  { request }: GitHubClient,
+  name: string,
+  { number, headSha }: Pick<RequestState, "number" | "headSha">,
+): Promise<RequestState["review"]> {
   const words = new Map<string, string>();
   for (let page = 1; page <= 10; page += 1) {
     const { data } = await request("GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", {
       ...placeOf(name),
       ...{ pull_number: number, per_page: 100, page },
     });
-    for (const { user, state, author_association: rank } of data) {
+    for (const { user, state, author_association: rank, commit_id: sha } of data) {
       // Anybody may review a public repository: only those who belong to it count.
       if (!["OWNER", "MEMBER", "COLLABORATOR"].includes(rank) || user === null) continue;
-      if (["APPROVED", "CHANGES_REQUESTED", "DISMISSED"].includes(state)) words.set(user.login, state);
+      const isOld = state === "APPROVED" && sha !== headSha;
+      if (["APPROVED", "CHANGES_REQUESTED", "DISMISSED"].includes(state)) words.set(user.login, isOld ? "" : state);
     }
     if (data.length < 100) break;
   }
