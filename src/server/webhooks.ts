@@ -11,12 +11,13 @@ import { readGithub } from "../webhooks/read-github.ts";
 import { readReport } from "../webhooks/read-report.ts";
 import { isSignedBy } from "../webhooks/signature.ts";
 import type { Callers } from "./access/callers.ts";
+import { createRateLimit, type RateLimit } from "./access/rate-limit.ts";
 import { recordRequest } from "./access/record-request.ts";
 import type { ServedApp } from "./port.ts";
 import { problem } from "./problem.ts";
 
 // WH1. The body's bytes are checked before they are parsed, and nothing is stored of a forged one
-// but a line in the audit log.
+// but a line in the audit log, at most 60 a minute.
 
 /** Who may send webhooks, and what in them asks for a build. */
 export interface WebhookSettings {
@@ -31,14 +32,18 @@ interface WebhookContext {
   readonly callers: Callers;
   readonly settings: WebhookSettings;
   readonly warn: (message: string) => void;
+  /** Strangers must not fill the database with lines about them. */
+  readonly forgedLines: RateLimit;
 }
 
 /** GitHub sends at most 25 MB. */
 const maxGithubBytes = 25 * 1024 * 1024;
 const maxReportBytes = 4 * 1024 * 1024;
+const forgedLinesPerMinute = 60;
 
 /** The routes for what forges and CI systems send. They store it; functions act on it. */
-export function createWebhookRoutes(context: WebhookContext): Hono {
+export function createWebhookRoutes(given: Omit<WebhookContext, "forgedLines">): Hono {
+  const context = { ...given, forgedLines: createRateLimit(forgedLinesPerMinute, () => performance.now()) };
   const routes = new Hono();
   routes.post("/webhooks/github", limit(maxGithubBytes), (request) => answerGithub(context, request));
   routes.post("/webhooks/ci", limit(maxReportBytes), (request) => answerReport(context, request));
@@ -95,12 +100,13 @@ async function accept(
 }
 
 /** Answers 401 and leaves a line in the audit log. */
-async function refuseForged({ app, warn }: WebhookContext, source: string, why: string): Promise<Response> {
+async function refuseForged(context: WebhookContext, source: string, why: string): Promise<Response> {
   const nobody: Caller = {
     ...{ tenantId: tenantIdFor(defaultTenant), tenant: defaultTenant },
     ...{ scope: "read", keyId: `webhook ${source}`, name: `unknown (${source})` },
   };
-  await recordRequest({ app, warn }, nobody, { action: `POST /webhooks/${source}`, params: { why }, result: 401 });
+  if (context.forgedLines.waitMs(nobody) === 0)
+    await recordRequest(context, nobody, { action: `POST /webhooks/${source}`, params: { why }, result: 401 });
   return problem(401, "unauthorized", why, "check that both sides use the same secret");
 }
 

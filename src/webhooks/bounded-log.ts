@@ -1,3 +1,5 @@
+import { messageOf } from "../domain/errors.ts";
+
 // Logs of CI can be huge. We keep what a fixer needs: the lines around the first failures, and the
 // end.
 
@@ -79,10 +81,17 @@ export function boundedLog(log: string): string {
   return keeper.text();
 }
 
-/** Reads a log to its end and returns its failures and its end. */
+/**
+ * Reads a log to its end and returns its failures and its end. Of a log that breaks off, what had
+ * arrived counts: a long one would break off again.
+ */
 export async function boundedStream(pieces: AsyncIterable<Uint8Array>): Promise<string> {
   const keeper = createLogKeeper();
   const decoder = new TextDecoder();
-  for await (const piece of pieces) keeper.add(decoder.decode(piece, { stream: true }));
+  try {
+    for await (const piece of pieces) keeper.add(decoder.decode(piece, { stream: true }));
+  } catch (error) {
+    keeper.add(`\n[the log broke off here: ${messageOf(error)}]`);
+  }
   return keeper.text();
 }

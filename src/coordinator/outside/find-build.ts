@@ -31,11 +31,11 @@ async function isOf(store: Tables, { id: buildId, plan, projectId }: BuildRow, r
   return (await store.projects.get({ id: projectId })).name === repository;
 }
 
-/** Finds the build of a pull request; null if it is none of ours. */
+/** Finds the build of a pull request at GitHub; null if it is none of ours. */
 export async function findBuildOfRequest(
   store: Tables,
   { repository: repo, number }: { readonly repository: string; readonly number: number },
 ): Promise<BuildRow | null> {
-  const request = await store.pullRequests.find({ repo, number });
+  const request = await store.pullRequests.find({ forge: "github", repo, number });
   return request === null ? null : store.builds.find({ id: request.buildId });
 }

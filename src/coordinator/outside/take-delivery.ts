@@ -94,7 +94,8 @@ async function takeForProject(
   { kind, ...facts }: Extract<OutsideFact, { kind: "command" | "issue" | "push" }>,
 ): Promise<string> {
   const { repository } = facts;
-  const request = await transaction.pullRequests.find({ repo: repository }, { by: "createdAt", descending: true });
+  const here = { forge: "github", repo: repository } as const;
+  const request = await transaction.pullRequests.find(here, { by: "createdAt", descending: true });
   if (request === null) return `nothing to do: no project delivers to ${repository}`;
   const build = "number" in facts ? await findBuildOfRequest(transaction, { repository, number: facts.number }) : null;
   const { tenantId, id: projectId, name: project } = await transaction.projects.get({ id: request.projectId });
