@@ -1,6 +1,7 @@
-import { createHash } from "node:crypto";
-import { rename, writeFile } from "node:fs/promises";
-import { stringify } from "yaml";
+import { createHash, randomBytes } from "node:crypto";
+import { renameSync } from "node:fs";
+import { rm, writeFile } from "node:fs/promises";
+import { parse, stringify } from "yaml";
 import { parseSettings, type SettingFault, settingsFile, settingsText } from "../config/settings-file.ts";
 import type { ShownSetting } from "../config/shown-settings.ts";
 import { WavesmithError } from "../domain/errors.ts";
@@ -46,14 +47,20 @@ export async function writeSettings(
 ): Promise<readonly SettingFault[]> {
   const { faults } = parseSettings(text);
   if (faults.length > 0) return faults;
-  if (tag !== null && settingsTag(settingsText(dataDir)) !== tag) {
-    throw new WavesmithError("conflict", "the settings have changed since you read them", {
-      remedy: "read them again",
-    });
-  }
   const file = settingsFile(dataDir);
-  const unfinished = `${file}.${process.pid}`;
-  await writeFile(unfinished, format === "json" ? stringify(JSON.parse(text)) : text, { mode: 0o600 });
-  await rename(unfinished, file);
+  const unfinished = `${file}.${process.pid}.${randomBytes(4).toString("hex")}`;
+  try {
+    // What begins with a brace counts as JSON, and may be YAML.
+    await writeFile(unfinished, format === "json" ? stringify(parse(text)) : text, { mode: 0o600, flush: true });
+    // Nothing may come between the comparison and the change.
+    if (tag !== null && settingsTag(settingsText(dataDir)) !== tag) {
+      throw new WavesmithError("conflict", "the settings have changed since you read them", {
+        remedy: "read them again",
+      });
+    }
+    renameSync(unfinished, file);
+  } finally {
+    await rm(unfinished, { force: true });
+  }
   return [];
 }

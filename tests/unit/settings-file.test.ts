@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -101,6 +101,13 @@ describe("the settings file", () => {
     expect(viewSettings(load()).restartNeeded).toBe(false);
     expect(await writeSettings({ dataDir }, { text: '{"limits":{"tasks":5}}', format: "json", tag: null })).toEqual([]);
     expect(viewSettings(load()).text).toBe("limits:\n  tasks: 5\n");
+    const { tag } = viewSettings(load());
+    const both = ["{ limits: { tasks: 6 } }", "{ limits: { tasks: 7 } }"].map((text) =>
+      writeSettings({ dataDir }, { text, format: "json", tag }),
+    );
+    const ends = (await Promise.allSettled(both)).map(({ status }) => status);
+    expect(ends.toSorted(), "of two at once, one has read what the other replaced").toEqual(["fulfilled", "rejected"]);
+    expect(readdirSync(dataDir)).toEqual(["settings.yaml"]);
   });
 
   it("has only keys of settings that exist", () => {
