@@ -81,7 +81,7 @@ function bodyWith(present: string | null, key: string, ours: string): string {
   const begin = beginMark(key);
   const end = endMark(key);
   // Text of agents must not end our part.
-  const safe = ours.replaceAll("<!-- wavesmith:", "<!-- ").slice(0, longestBody);
+  const safe = ours.replaceAll("<!--", "&lt;!--").slice(0, longestBody);
   const part = `${begin}\n${safe}\n${end}`;
   const text = present ?? "";
   const from = text.indexOf(begin);

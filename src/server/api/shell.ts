@@ -31,6 +31,8 @@ type Asked = z.infer<typeof query>;
 
 /** Unsent output of a slow client beyond this waits in the sandbox. */
 const maxUnsentBytes = 1024 * 1024;
+/** What is typed or pasted and not read yet; more ends the terminal. */
+const maxTypedBytes = 8 * 1024 * 1024;
 /** How often the key or session is looked at again. */
 const watchMs = 15_000;
 const left = { reason: "the terminal was closed", graceMs: 500 };
@@ -138,6 +140,7 @@ async function setUp({ guest, setup, treePath }: BuildShell, socket: WSContext, 
   ended.addEventListener("abort", stop, { once: true });
   try {
     await guest.startJob(key, setup);
+    if (ended.aborted) stop();
     await followJob(guest, key, (data) => send(socket, data, ended));
   } finally {
     ended.removeEventListener("abort", stop);
@@ -165,10 +168,16 @@ async function converse(
   ended.addEventListener("abort", stop, { once: true });
   if (ended.aborted) stop();
   let sequence = 0;
+  let waitingBytes = 0;
   let writing: Promise<void> = Promise.resolve();
   onReady((data) => {
+    waitingBytes += data.length;
+    if (waitingBytes > maxTypedBytes) return socket.close(1009, "more is typed than the shell reads");
     const number = sequence++;
-    writing = writing.then(() => guest.writeStdin(key, number, data)).catch(() => undefined); // The shell has ended.
+    const written = writing.then(() => guest.writeStdin(key, number, data)).catch(() => undefined); // The shell has ended.
+    writing = written.then(() => {
+      waitingBytes -= data.length;
+    });
   });
   try {
     await followJob(guest, key, (data) => send(socket, data, ended));

@@ -27,7 +27,8 @@ const entriesIn = (stdout: Buffer): TreeEntry[] =>
 
 /** Finds a file, folder or link at a commit; null if it is absent. */
 export async function findEntry(git: Git, gitDir: string, of: { sha: Sha; path: string }): Promise<TreeEntry | null> {
-  const args = ["ls-tree", "-l", "-z", "--full-tree", assertSha(of.sha), "--", of.path];
+  // A name may begin with a colon, which is magic in a pathspec.
+  const args = ["--literal-pathspecs", "ls-tree", "-l", "-z", "--full-tree", assertSha(of.sha), "--", of.path];
   const entries = entriesIn((await git.run(args, { gitDir })).stdout);
   return entries.find(({ path }) => path === of.path) ?? null;
 }
