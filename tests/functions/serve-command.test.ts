@@ -262,7 +262,9 @@ describe("wavesmith serve", () => {
     expect(await second.ended).toBe(0);
   });
 
-  it("shows the preview of a build that an event started, at a stable address that status prints", async () => {
+  it("shows the preview of a build that an event started, at a stable address that status prints", {
+    timeout: 180_000,
+  }, async () => {
     const first = await serve();
     const command = `node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
     const plan = { name: "shown", preview: { command }, tasks: [{ id: "a", run: "echo a > a" }] };
