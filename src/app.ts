@@ -59,7 +59,7 @@ export interface App {
   readonly feed: EventFeed;
   /** Measures the builds, the engine's queue and the database's connections. */
   measures(): Promise<Measure[]>;
-  /** What is kept longer than the settings say. */
+  /** The data that has outlived its retention settings. */
   readonly garbage: GarbageCollection;
   /** Rejects if the database cannot be reached. */
   ping(): Promise<void>;

@@ -51,13 +51,13 @@ export interface Config {
   readonly webhookKey: string | null;
   /** Private hosts that `notify` may call. */
   readonly notifyHosts: readonly string[];
-  /** Sends what `notify` sends by mail; null: mail cannot be sent. */
+  /** The server that sends mail for `notify`; null: mail cannot be sent. */
   readonly mailServer: MailServerSettings | null;
   /** How we reach GitHub, and sign in there. */
   readonly github: GitHubConfig;
   /** Private hosts from which a plan may be fetched. */
   readonly planHosts: readonly string[];
-  /** Who may send webhooks, and what in them asks for a build. */
+  /** Who may send webhooks, and what starts a build in them. */
   readonly webhooks: {
     readonly githubSecrets: readonly string[];
     readonly ciSecrets: readonly string[];

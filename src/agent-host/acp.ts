@@ -58,7 +58,7 @@ export interface AgentSessionOptions {
   /** The MCP server through which results are submitted; null: none. */
   readonly resultServer: { readonly command: string; readonly args: readonly string[] } | null;
   readonly questions: Questions;
-  /** Called at every message of the agent. */
+  /** Called for every message from the agent. */
   readonly onSign: () => void;
   /** Called when the agent repeats the same action. */
   readonly onLoop: (description: string) => void;

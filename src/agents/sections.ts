@@ -28,7 +28,7 @@ export function withMessages(text: string, messages: readonly PersonsMessage[]):
 /** The brief, word for word. */
 export const briefSection = (text: string): string => fence("brief", text);
 
-/** The gates that the waves of a made plan have to pass. */
+/** The gates that the waves of the planner's plan have to pass. */
 export function gatesOfPlansSection(plan: Plan): string {
   const critic = Object.hasOwn(plan.agents, "critic")
     ? "checks of the files themselves, and a reviewer who reads every change"

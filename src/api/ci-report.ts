@@ -1,8 +1,7 @@
 import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../coordinator/build/read-build.ts";
 import { elapsedMs } from "./build-result.ts";
 
-// What a CI system shows of a build: JUnit, which all of them read, and Markdown for a summary
-// page.
+// A build's report for a CI system: JUnit, which all of them read, and Markdown for a summary page.
 
 interface TestCase {
   readonly group: string;

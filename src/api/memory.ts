@@ -24,7 +24,7 @@ export async function setMemory(
   }
   const { memory } = await projects.get({ id });
   const isCurrent = tag === null || memoryTag(memory) === tag;
-  // What a build notes meanwhile must not be lost either.
+  // Notes that a build adds in the meantime must not be lost either.
   const [changed] = isCurrent ? await projects.update({ id, memory }, { memory: text }) : [];
   if (changed !== undefined) return;
   throw new WavesmithError("conflict", "the memory has changed since you read it", { remedy: "read it again" });

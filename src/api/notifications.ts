@@ -1,7 +1,7 @@
 import { addressShown } from "../coordinator/notification/deliver-notices.ts";
 import type { NotificationRow } from "../store/port.ts";
 
-/** Returns a notification as JSON, with its address cut to what is not secret. */
+/** Returns a notification as JSON, without the secret part of its address. */
 export const notificationJson = (row: NotificationRow) => ({
   id: row.id,
   buildId: row.buildId,

@@ -44,8 +44,8 @@ export async function latestSandbox({ store }: Ports, projectId: string): Promis
 }
 
 /**
- * Starts a sandbox with the settings of its project's last build. One that did not run shows main
- * as it is now, which a rollback may have moved meanwhile. Fails with `not-found` without a build.
+ * Starts a sandbox with the settings of its project's last build. If it was not running, it shows
+ * main as it is now, because a rollback may have moved it. Fails with `not-found` without a build.
  */
 export async function startSandbox(ports: Ports, { projectId, driver }: SandboxRow): Promise<SandboxEndpoint> {
   const before = await ports.driver(driver).find(projectId);

@@ -15,7 +15,7 @@ export interface SettingsView {
   readonly text: string;
   readonly tag: string;
   readonly items: readonly ShownSetting[];
-  /** Whether the file has changed since it was read: it counts from the next start on. */
+  /** Whether the file has changed since it was read; the change takes effect at the next start. */
   readonly restartNeeded: boolean;
 }
 
@@ -38,8 +38,8 @@ export function viewSettings({ dataDir, settings }: Place): SettingsView {
 }
 
 /**
- * Replaces the settings file with YAML or JSON. Returns the faults; with any, nothing is changed.
- * Fails with `conflict` if the file is no longer the one with this tag; a null tag replaces any.
+ * Replaces the settings file with YAML or JSON. Returns the faults; if there are any, changes
+ * nothing. Fails with `conflict` if the file no longer has this tag; a null tag skips that check.
  */
 export async function writeSettings(
   { dataDir }: Pick<Place, "dataDir">,

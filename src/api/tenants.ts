@@ -12,9 +12,9 @@ export interface TenantView {
   readonly id: string;
   readonly name: string;
   readonly createdAt: Date;
-  /** What counts for it; null: no limit. */
+  /** The limit in force; null: no limit. */
   readonly limits: TenantLimits;
-  /** The names of the limits that were set for it; the others are the settings'. */
+  /** The limits that were set for this tenant; the others come from the settings. */
   readonly own: readonly string[];
   readonly use: { readonly [Name in keyof TenantLimits]: number };
 }
@@ -26,8 +26,8 @@ export async function listTenants(ports: TenantPorts): Promise<TenantView[]> {
 }
 
 /**
- * Changes limits of a tenant: null is no limit, `default` what the settings say. Fails with
- * `not-found`.
+ * Changes limits of a tenant: null removes a limit, `default` restores the one in the settings.
+ * Fails with `not-found`.
  */
 export async function limitTenant(
   ports: TenantPorts,

@@ -5,7 +5,7 @@ import { createGarbageCollection, type GarbageCollection } from "./retention/sch
 import { createScheduling } from "./scheduling.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** What a process that drives builds does besides: traces, removing old data, schedules. */
+/** The other work of a process that drives builds: traces, removing old data, schedules. */
 export interface BackgroundWork {
   readonly garbage: GarbageCollection;
   start(projectIds: "all" | ReadonlySet<string>): Promise<void>;

@@ -6,7 +6,7 @@ import { messageOf } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
 
 const lookMs = 5_000;
-/** How many looks lie between two at the projects' files. */
+/** How many polls pass between two readings of the projects' files. */
 const looksPerReading = 12;
 
 /** Starts builds by the clock, in a process that serves every project. */
@@ -15,7 +15,10 @@ export interface Scheduling {
   stop(): Promise<void>;
 }
 
-/** Creates the loop of schedules. Of several processes with one database, one at a time looks. */
+/**
+ * Creates the loop that runs schedules. Of several processes on one database, only one runs it at a
+ * time.
+ */
 export function createScheduling(ports: Ports, defaultDriver: string, warn: (message: string) => void): Scheduling {
   const seen = new Map<ProjectId, string>();
   let timer: NodeJS.Timeout | null = null;

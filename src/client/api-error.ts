@@ -33,7 +33,7 @@ interface ApiErrorFields {
   readonly cause?: unknown;
 }
 
-/** Makes the error of an answer that is not a success from what the answer says. */
+/** Builds the error for an unsuccessful response from its body. */
 export function errorOfAnswer({ status, headers, url }: Response, body: unknown): ApiError {
   const problem = objectIn(body);
   const retryAfter = headers.get("retry-after");

@@ -8,7 +8,7 @@ import { type SettingName, settingsSchema } from "./settings.ts";
 // `settings.yaml` in the data directory. A variable of the environment overrides it. It has no keys
 // for secrets: a file is copied, backed up and shown too easily.
 
-/** The keys of the file, and the setting that each one is. */
+/** The keys of the file, with the setting that each one sets. */
 export const fileKeys = {
   "sandbox.driver": "WAVESMITH_SANDBOX",
   "sandbox.readOnly": "WAVESMITH_SANDBOX_READ_ONLY",
@@ -66,7 +66,7 @@ export interface SettingFault {
 }
 
 export interface SettingsText {
-  /** The values as variables of the environment have them. */
+  /** The values, in the form of environment variables. */
   readonly values: Readonly<Partial<Record<SettingName, string>>>;
   /** The line of each value. */
   readonly lines: Readonly<Partial<Record<SettingName, number>>>;
@@ -81,7 +81,7 @@ const deepest = 50;
 interface Entry {
   readonly path: string;
   readonly line: number | null;
-  /** Absent: what is there has no keys. */
+  /** Absent if the group is not a map. */
   readonly value?: unknown;
 }
 
@@ -144,7 +144,7 @@ function checkEntries(entries: readonly Entry[]): SettingsText {
   return { values, lines, faults };
 }
 
-/** The value as a variable of the environment has it; null if it is of another kind. */
+/** The value in the form of an environment variable; null if it has the wrong type. */
 function textOf(name: SettingName, value: unknown): string | null {
   const separator = lists[name];
   if (Array.isArray(value) && separator !== undefined)

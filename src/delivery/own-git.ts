@@ -38,7 +38,7 @@ const settings = [
   "protocol.version=2",
 ].flatMap((setting) => ["-c", setting]);
 
-/** Where a git hook or an alias would point us, whatever folder we ask about. */
+/** A git hook or an alias sets these, and git would then use them instead of the folder we name. */
 const elsewhere =
   /^GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|PREFIX|NAMESPACE|QUARANTINE_PATH)$/;
 

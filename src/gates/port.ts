@@ -34,7 +34,7 @@ export interface GateFilesRequest {
 /** A changed file that decides what a gate runs. */
 export interface GateFile {
   readonly file: string;
-  /** Its effect, for people. */
+  /** The effect of the change, in words for people. */
   readonly what: string;
   /** Whether `mayChangeTests` permits the change without a name in `writes`. */
   readonly aboutTests: boolean;

@@ -8,7 +8,7 @@ import type { TryResult } from "./port.ts";
 
 /** The server that sends mail. */
 export interface MailServer {
-  /** `smtps` is TLS from the beginning; `smtp` changes to TLS with STARTTLS. */
+  /** `smtps` is TLS from the start; `smtp` switches to TLS with STARTTLS. */
   readonly protocol: "smtp" | "smtps";
   readonly host: string;
   readonly port: number;
@@ -21,7 +21,7 @@ export interface MailServer {
 
 const timeoutMs = 8_000;
 
-/** Sends a notice by mail. Rejects if the server cannot be reached or used. */
+/** Sends a notice by mail. */
 export async function sendMail(server: MailServer | null, to: string, notice: Notice): Promise<TryResult> {
   if (server === null) return failed("no mail server is set: WAVESMITH_SMTP_SERVER names one");
   const { allowed } = server;

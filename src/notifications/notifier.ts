@@ -18,12 +18,12 @@ const timeoutMs = 8_000;
 const longestRetryAfterMs = 60 * 60_000;
 
 export interface NotifierOptions {
-  /** Signs what is not sent to a chat. */
+  /** The key that signs webhooks; chats get no signature. */
   readonly key: () => Promise<string>;
   /** `host` or `host:port` of private receivers that may be called. */
   readonly privateHosts: readonly string[];
   readonly mailServer: MailServer | null;
-  /** Returns where the dashboard is, for links; null if nowhere. */
+  /** Returns the dashboard's address, for links; null if there is none. */
   readonly origin: () => Promise<string | null>;
   readonly now: () => Date;
 }

@@ -1,6 +1,6 @@
 import type { NoticeFacts } from "../domain/events/notices.ts";
 
-/** How one try ended. Text is for people, and holds nothing secret. */
+/** The result of one try. Its text is for people and contains no secret. */
 export type TryResult =
   | { readonly sent: true }
   | {

@@ -30,7 +30,7 @@ export function requestFor(address: string, notice: Notice): NoticeRequest {
     return { url, headers: json, body: JSON.stringify({ text }), isSigned: false };
   }
   if (/^(discord|discordapp)\.com$/.test(url.hostname) && url.pathname.startsWith("/api/webhooks/")) {
-    // Text of agents mentions nobody.
+    // Agents' text must not mention anybody.
     const link = notice.url === null ? "" : `\n${notice.url}`;
     const words = `**${notice.title}**\n${notice.text}`.slice(0, 2_000 - link.length);
     const body = { content: `${words}${link}`, allowed_mentions: { parse: [] } };
@@ -44,6 +44,6 @@ export function requestFor(address: string, notice: Notice): NoticeRequest {
 /** Slack reads these three as markup. */
 const slackText = (text: string): string => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
-/** A header holds Latin letters only; ntfy decodes this form (RFC 2047). */
+/** A header takes only ASCII here; ntfy decodes this form (RFC 2047). */
 const headerText = (text: string): string =>
   /^[\x20-\x7e]*$/.test(text) ? text : `=?UTF-8?B?${Buffer.from(text, "utf8").toString("base64")}?=`;

@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
 
 /**
- * Signs a body as https://www.standardwebhooks.com says, so that any of its libraries verifies it.
- * A key that begins with `whsec_` is base64, any other one is taken as text.
+ * Signs a body as https://www.standardwebhooks.com specifies, so that its libraries can verify it.
+ * A key that starts with `whsec_` is base64; any other key is used as text.
  */
 export function signatureOf(key: string, { id, seconds, body }: { id: string; seconds: number; body: string }): string {
   const bytes = key.startsWith("whsec_") ? Buffer.from(key.slice("whsec_".length), "base64") : Buffer.from(key, "utf8");

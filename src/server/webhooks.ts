@@ -16,12 +16,12 @@ import { recordRequest } from "./access/record-request.ts";
 import type { ServedApp } from "./port.ts";
 import { problem } from "./problem.ts";
 
-// WH1. The body's bytes are checked before they are parsed, and nothing is stored of a forged one
-// but a line in the audit log, at most 60 a minute.
+// WH1. The signature of the body's bytes is checked before they are parsed. A forged delivery
+// leaves nothing but a line in the audit log, and at most 60 of those a minute.
 
-/** Who may send webhooks, and what in them asks for a build. */
+/** Who may send webhooks, and what starts a build in them. */
 export interface WebhookSettings {
-  /** Any of them may have signed; none: every delivery is refused. */
+  /** A signature by any of them is accepted; if there is none, every delivery is refused. */
   readonly githubSecrets: readonly string[];
   readonly ciSecrets: readonly string[];
   readonly triggers: IssueTriggers;
@@ -110,7 +110,7 @@ async function refuseForged(context: WebhookContext, source: string, why: string
   return problem(401, "unauthorized", why, "check that both sides use the same secret");
 }
 
-/** Parses JSON of strangers: without `__proto__`, and without characters that cannot be stored. */
+/** Parses untrusted JSON: drops `__proto__`, and characters that cannot be stored. */
 function parseOutside(body: Buffer, contentType: string | undefined): unknown {
   if (!/^application\/json\b/.test(contentType ?? ""))
     throw new WavesmithError("usage", "the webhook does not send JSON", {

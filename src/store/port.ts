@@ -165,7 +165,7 @@ export interface StoreTransaction extends Tables, Joined {
   lockBuild(id: BuildId | string): Promise<BuildRow>;
   /** Locks a project's row, under which we decide which build may run. */
   lockProject(id: ProjectId | string): Promise<ProjectRow>;
-  /** Locks a tenant's row, under which we decide how many sandboxes it may run. */
+  /** Locks a tenant's row while we decide how many sandboxes it may run. */
   lockTenant(id: string): Promise<TenantRow>;
   /** Locks the running tasks of all tenants, so that one transaction at a time adds to them. */
   lockRunningTasks(): Promise<void>;

@@ -109,7 +109,7 @@ export const tenants = pgTable(
   {
     id: text("id").$type<TenantId>().primaryKey(),
     name: text("name").notNull().unique(),
-    /** Its own limits; what is absent here is as the settings say. */
+    /** The tenant's own limits; an absent one comes from the settings. */
     limits: jsonb("limits").$type<OwnLimits>().notNull().default({}),
     createdAt: created(),
   },
@@ -1112,7 +1112,10 @@ export const modelCalls = pgTable(
   ],
 );
 
-/** What forges and CI systems have sent or were asked, so that nothing is taken twice. */
+/**
+ * Deliveries from forges and CI systems, and our answers to people there, so that nothing is
+ * handled twice.
+ */
 export const webhookDeliveries = pgTable(
   "webhook_deliveries",
   {
@@ -1123,7 +1126,7 @@ export const webhookDeliveries = pgTable(
       .notNull()
       .references(() => tenants.id),
     event: text("event").notNull(),
-    /** What it led to, in words. */
+    /** The outcome, in words. */
     answer: text("answer").notNull(),
     receivedAt: moment("received_at").notNull().defaultNow(),
   },
@@ -1144,7 +1147,7 @@ export const ciChecks = pgTable(
     conclusion: text("conclusion").$type<CheckConclusion>().notNull(),
     url: text("url"),
     completedAt: moment("completed_at").notNull(),
-    /** What became of it, in words. */
+    /** The outcome, in words. */
     answer: text("answer").notNull(),
   },
   (table) => [

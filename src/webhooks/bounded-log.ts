@@ -3,7 +3,7 @@ import { messageOf } from "../domain/errors.ts";
 // Logs of CI can be huge. We keep what a fixer needs: the lines around the first failures, and the
 // end.
 
-/** How much of a log is kept. */
+/** The kept length of a log, in characters. */
 export const keptLogLength = 24_000;
 const failureLength = 8_000;
 const linesBefore = 5;
@@ -13,7 +13,7 @@ const failure = /\b(error|failed|failure|fatal|panic|exception|traceback|assert\
 /** GitHub puts the time before each line. */
 const stamp = /^\uFEFF?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z /;
 
-/** Takes a log in pieces and keeps the failures and the end, however long it is. */
+/** Reads a log of any length in pieces, and keeps its failures and its end. */
 interface LogKeeper {
   add(piece: string): void;
   /** The kept lines, with a mark where lines are missing. */
@@ -54,7 +54,7 @@ function createLogKeeper(length = keptLogLength): LogKeeper {
   return {
     add(piece) {
       const lines = (partial + piece).split("\n");
-      // A line without an end must not grow for ever.
+      // An endless line must not use up the memory.
       partial = lines.pop()!.slice(0, longestLine * 2);
       for (const line of lines) take(line);
     },

@@ -7,8 +7,8 @@ export interface GivenCommand {
 }
 
 /**
- * Reads the command at the beginning of a comment; its text goes on to the comment's end. Returns
- * null for a comment without a command, and `unknown` for a word that is no verb.
+ * Reads the command at the start of a comment; the rest of the comment is its text. Returns null if
+ * there is no command, and `unknown` for an unknown verb.
  */
 export function readCommand(comment: string): GivenCommand | "unknown" | null {
   const match = /^\s*\/wavesmith(?=\s|$)(?:[ \t]+(\S+))?([\s\S]*)$/.exec(comment);

@@ -6,7 +6,7 @@ const conclusions: Readonly<Record<CheckConclusion, readonly string[]>> = {
   cancelled: ["cancelled", "canceled", "stale", "aborted"],
 };
 
-/** Translates a system's word for how a check ended; null for an unknown one. */
+/** Translates a CI system's word for how a check ended; null for an unknown word. */
 export function conclusionOf(word: string): CheckConclusion | null {
   const known = Object.entries(conclusions).find(([, words]) => words.includes(word.toLowerCase()));
   return known === undefined ? null : (known[0] as CheckConclusion);

@@ -1,6 +1,9 @@
 import type { CheckConclusion, CommandVerb } from "../domain/events/outside.ts";
 
-/** Where something happened, and its id there: the same for a webhook and for polling. */
+/**
+ * The place where something happened and its id there, which is the same for a webhook and for
+ * polling.
+ */
 interface OutsidePlace {
   /** `owner/name` on a forge; for other CI systems also a project's name. */
   readonly repository: string;
@@ -55,7 +58,7 @@ export interface ClosedFact extends OnRequest {
 export interface CommandFact extends OnRequest {
   readonly kind: "command";
   readonly verb: CommandVerb;
-  /** What comes after the verb. */
+  /** The text after the verb. */
   readonly text: string;
 }
 
@@ -72,7 +75,7 @@ export interface PushFact extends OutsidePlace {
   readonly sha: string;
 }
 
-/** One thing that happened outside, with the fields that we use. */
+/** One thing that happened on a forge or in CI, with the fields that we use. */
 export type OutsideFact =
   | CheckFact
   | CommentFact
@@ -83,14 +86,14 @@ export type OutsideFact =
   | IssueFact
   | PushFact;
 
-/** What was read of one delivery. */
+/** The facts in one delivery. */
 export interface ReadDelivery {
   readonly facts: readonly OutsideFact[];
   /** Why there is nothing to do; null if there are facts. */
   readonly ignored: string | null;
 }
 
-/** What in an issue asks for a build. */
+/** The label and the assignee that start a build of an issue. */
 export interface IssueTriggers {
   readonly label: string;
   /** The login of our account; null: an assignment starts nothing. */

@@ -17,13 +17,13 @@ type Readers = {
   readonly [Event in GithubEvent]: (payload: GithubPayload<Event>, triggers: IssueTriggers) => ReadDelivery;
 };
 
-/** Where something is, with its id in that repository. */
+/** The repository of something, and its id there. */
 const placeOf = ({ repository: { full_name: repository } }: { repository: { full_name: string } }, what: string) => ({
   repository,
   origin: originOf(repository, what),
 });
 
-/** The id of something on GitHub: the same in a webhook and in an answer to polling. */
+/** The id of something on GitHub, which is the same in a webhook and when we poll. */
 export const originOf = (repository: string, what: string): string => `github:${repository.toLowerCase()}:${what}`;
 
 const isBot = ({ type, login }: { type: string; login: string }): boolean => type === "Bot" || login.endsWith("[bot]");

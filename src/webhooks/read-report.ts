@@ -28,8 +28,8 @@ const reportSchema = z
   .refine(({ branch, sha }) => branch !== undefined || sha !== undefined, "needs a branch or a sha");
 
 /**
- * Reads the report of a CI system. Without `id` the report's own content identifies it, so that
- * sending it again changes nothing. Fails with `usage`.
+ * Reads a report from a CI system. Without an `id` its content identifies it, so that sending it
+ * again changes nothing. Fails with `usage`.
  */
 export function readReport(body: unknown, now: Date): CheckFact {
   const parsed = reportSchema.safeParse(body);

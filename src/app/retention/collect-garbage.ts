@@ -27,8 +27,9 @@ export interface Collecting {
 }
 
 /**
- * Removes what is kept longer than the settings say, and returns it. What cannot be removed now is
- * warned of and left for the next time. Null if another process is at it.
+ * Removes what has outlived its retention settings, and returns it. If something cannot be removed
+ * now, warns and leaves it for the next time. Returns null if another process is already
+ * collecting.
  */
 export function collectGarbage(collecting: Collecting): Promise<Garbage[] | null> {
   return collecting.ports.store.alone(repositoriesLock, () => collectAlone(collecting), { wait: false });

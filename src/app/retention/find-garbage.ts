@@ -12,7 +12,7 @@ import { openRepositories, type Refs, type WholeRepositories } from "../../works
 // RT1. Only what is over goes: never anything of a build that runs or waits, of a project's newest
 // build or of its newest completed one, and never a restore point of a build that stays.
 
-/** One thing that is kept longer than the settings say. */
+/** One thing that has outlived its retention setting. */
 export interface Garbage {
   readonly kind: "build" | "output" | "branches" | "volume" | "snapshot";
   readonly project: string;

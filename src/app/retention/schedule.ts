@@ -8,14 +8,14 @@ const everyMs = 60 * 60_000;
 export interface GarbageCollection {
   /** Finds what would go now, with its size. */
   find(): Promise<Garbage[]>;
-  /** Removes it; returns null if another process is at it. */
+  /** Removes it; returns null if another process is already collecting. */
   collect(): Promise<Garbage[] | null>;
   /** Collects in ten minutes and then every hour. */
   schedule(): void;
   stop(): Promise<void>;
 }
 
-/** Creates the collection, whose code is loaded when it is used. */
+/** Creates the collector; its code is loaded on first use. */
 export function createGarbageCollection(collecting: Collecting): GarbageCollection {
   const { config, pool, ports } = collecting;
   let timer: NodeJS.Timeout | null = null;

@@ -11,7 +11,7 @@ const kinds = {
   snapshot: "snapshot",
 } as const;
 
-/** `gc [--dry-run]`: removes what is kept longer than the settings say, or shows what would go. */
+/** `gc [--dry-run]`: removes what has outlived its retention settings, or shows what would go. */
 export async function gc(context: Context, { dryRun }: { readonly dryRun: boolean }): Promise<number> {
   await refuseServer(context);
   const config = await context.config();

@@ -38,7 +38,7 @@ function cells(one: ReturnType<typeof notificationJson>, now: Date): string[] {
 
 const times = (tries: number): string => (tries === 1 ? "once" : `${tries} times`);
 
-/** `notifications replay [ID]`: tries one again, or all that were not sent. */
+/** `notifications replay [ID]`: sends one again, or all that were not sent. */
 export function replayNotifications(context: Context, id: string | undefined): Promise<number> {
   return withSteering(context, async ({ app }) => {
     const { deliverDueNotices, retryNotices } = await import("../../coordinator/notification/deliver-notices.ts");

@@ -56,7 +56,7 @@ function cells(one: ShownSchedule, now: Date): string[] {
   return [one.id, one.project, one.name, `${one.cron} ${one.timezone}`, next, last, oneLine(one.note ?? "")];
 }
 
-/** `schedules add [FILE]`: makes the schedules of a `wavesmith.yaml` on this machine. */
+/** `schedules add [FILE]`: adds the schedules of a `wavesmith.yaml` on this machine. */
 export async function addSchedules(context: Context, given: string | undefined): Promise<number> {
   const path = given ?? standingFileName;
   const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
@@ -82,7 +82,7 @@ export async function addSchedules(context: Context, given: string | undefined):
   });
 }
 
-/** Opens the app, also in a data directory that nothing was built in. */
+/** Opens the app, even in a data directory in which nothing was built yet. */
 async function inDataDirectory(context: Context, work: (app: App) => Promise<number>): Promise<number> {
   const presenter = createPresenter(context);
   try {

@@ -14,8 +14,7 @@ export async function findBuildOrLatest(store: Store, context: Context, name: st
 
 /**
  * Fails with `unsupported` for a server, and with `not-found` if nothing was ever built in the data
- * directory, before a command that needs
- * a build creates a database there.
+ * directory. Call this before a command that needs a build, so that it creates no database there.
  */
 export async function requireBuilds(context: Context): Promise<void> {
   await refuseServer(context);

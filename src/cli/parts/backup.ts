@@ -1,4 +1,4 @@
-// Where commands reach backups. Like an entry point, it may import everything.
+// Gives commands access to backups. Like an entry point, it may import everything.
 
 import { fileURLToPath } from "node:url";
 import type { RestoredBackup } from "../../app/backup/read-backup.ts";

@@ -1,4 +1,4 @@
-// Where commands reach forges. Like an entry point, it may import everything.
+// Gives commands access to forges. Like an entry point, it may import everything.
 
 import { mkdir } from "node:fs/promises";
 import { openForges } from "../../app/forges.ts";
@@ -8,12 +8,15 @@ import { createForges } from "../../forge/registry.ts";
 import type { GitHubCredential } from "../../forge/settings.ts";
 import type { Config } from "../parts.ts";
 
-/** Asks GitHub who signs in with the credential in use. */
+/** Asks GitHub whose credential is in use. */
 export async function githubIdentity(config: Config): Promise<ForgeIdentity> {
   return (await openForges(config)).forge("github").identify();
 }
 
-/** Asks GitHub about a credential, and stores it when it is good. Returns where. */
+/**
+ * Checks a credential with GitHub and stores it if it is valid. Returns its identity and where it
+ * was stored.
+ */
 export async function storeCredential(
   config: Config,
   credential: GitHubCredential,

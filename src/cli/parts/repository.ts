@@ -1,5 +1,5 @@
-// Where commands reach the person's own repository. Like an entry point, it may import everything.
-// It loads each part when a command needs it.
+// Gives commands access to the person's own repository. Like an entry point, it may import
+// everything. It loads each part when a command needs it.
 
 import type { RequestedRepository } from "../../coordinator/build/request/build-request.ts";
 import type { OwnRepository } from "../../delivery/own-repository.ts";

@@ -1,4 +1,4 @@
-// Options of `build --brief` that would otherwise stand in a plan file.
+// Options of `build --brief` that would otherwise be in a plan file.
 import { statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";

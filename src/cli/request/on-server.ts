@@ -10,17 +10,19 @@ import { inOurWords } from "../builds/server-errors.ts";
 import type { Context, Server } from "../context.ts";
 import { createWorkspaceFor } from "../parts.ts";
 
-/** A build that a server is asked for. */
+/** A build to request from a server. */
 interface ServerRequest {
   readonly project: string;
-  /** Where the tree begins; its source is all that is read here of the plan. */
+  /** The start of the tree; we read nothing else of the plan here. */
   readonly plan: Pick<Plan, "source">;
-  /** A plan, or a brief with what goes with it. */
+  /** A plan, or a brief with its options. */
   readonly request: { readonly plan?: object } & Readonly<Record<string, unknown>>;
   readonly requestedBy: string;
 }
 
-/** Asks a server for a build; it starts once this returns, even if this process dies. */
+/**
+ * Requests a build from a server. Once this returns the build starts, even if this process dies.
+ */
 export async function requestOnServer(context: Context, server: Server, asked: ServerRequest) {
   const { client, sent } = askServer(server, context.warn);
   const { api } = client;

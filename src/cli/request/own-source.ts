@@ -27,15 +27,15 @@ interface SourceRequest {
   readonly plan: Pick<Plan, "source">;
   /** The plan file says where the tree starts. */
   readonly isNamed: boolean;
-  /** Absolute paths of the plan and the files it reads, which are no work. */
+  /** Absolute paths of the plan and the files it reads, which do not count as uncommitted work. */
   readonly planFiles: ReadonlySet<string>;
   readonly options: SourceOptions;
 }
 
 /**
- * Finds the person's repository that a build starts from: the one in which the command is typed if
- * the plan names no source, or the one whose top folder the plan names. Fails with `usage` for
- * uncommitted work that no option speaks of.
+ * Finds the person's repository that a build starts from: the current one if the plan names no
+ * source, or the one whose top folder the plan names. Fails with `usage` for uncommitted work
+ * unless an option says what to do with it.
  */
 export async function findOwnSource(context: Context, request: SourceRequest): Promise<OwnSource> {
   const { plan, options, planFiles: except } = request;
@@ -48,7 +48,7 @@ export async function findOwnSource(context: Context, request: SourceRequest): P
   const folder = plan.source.kind === "path" ? plan.source.path : request.isNamed ? null : process.cwd();
   if (folder === null) return { repository: null, lines: [] };
   const found = await ownRepositoryAt(folder, context.environment);
-  // A folder inside of a repository, named by the plan, is the source by itself.
+  // If the plan names a folder inside a repository, only that folder is the source.
   if (found === null || (request.isNamed && found.root !== realpathSync(folder)))
     return { repository: null, lines: [] };
   const choice = { include: options.includeUncommitted, ignore: options.ignoreUncommitted, except };

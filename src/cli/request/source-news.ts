@@ -23,8 +23,8 @@ export interface NewsRequest {
 }
 
 /**
- * Says where the project goes on from and what its source has had since; null for a new project.
- * Fails with `conflict` before anything starts when the source cannot be taken in as asked.
+ * Says where the project continues from and what its source has had since; null for a new project.
+ * Fails with `conflict` before anything starts if the source cannot be merged as requested.
  */
 export async function sourceNews(session: Session, request: NewsRequest): Promise<SourceNews | null> {
   const { plan, brief, projectId } = request;
@@ -37,7 +37,7 @@ export async function sourceNews(session: Session, request: NewsRequest): Promis
   } catch (error) {
     const isAsked = plan.source.kind !== "empty" && plan.source.update !== undefined;
     if (isAsked || !(error instanceof WavesmithError)) throw error;
-    // A source that cannot be read now is no reason not to go on without it.
+    // If the source cannot be read now, the build can still go on without it.
     return { tone: "warn", text: `the project goes on from its own main; ${oneLine(messageOf(error))}` };
   }
 }

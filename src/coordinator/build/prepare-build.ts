@@ -43,7 +43,7 @@ async function sourceOf({ forges }: Ports, { plan, tenantId }: BuildRow): Promis
     return (await deliveredBase(forges.forge(deliver.forge), deliver)) ?? source;
   } catch (error) {
     if (!(error instanceof ForgeError) || error.fault !== "network") throw error;
-    // The forge was tried more than once, and somebody waits for the build to begin.
+    // The forge client has retried already, and somebody is waiting for the build to start.
     const remedy = error.remedy === null ? {} : { remedy: error.remedy };
     throw new WavesmithError("environment", error.message, { ...remedy, cause: error });
   }

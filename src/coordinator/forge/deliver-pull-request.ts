@@ -20,7 +20,7 @@ const seconds = 1_000;
 const minutes = 60 * seconds;
 const pausesMs = [5 * seconds, 30 * seconds, 2 * minutes, 10 * minutes] as const;
 const longestPauseMs = 10 * minutes;
-/** How often we look at a request that waits for checks, people or its merge. */
+/** How often we check a request that waits for checks, people or its merge. */
 const lookMs = minutes;
 
 const steps: Readonly<Record<ForgeStep, (delivery: Delivery) => Promise<void>>> = {
@@ -198,7 +198,7 @@ async function mergeIfDue(delivery: Delivery): Promise<void> {
   else await change(delivery, { ...facts, status: "open", mergeState: "queued", nextAt });
 }
 
-/** What a merge waits for; null: for nothing. */
+/** Returns what the merge waits for; null if it may go ahead. */
 async function waitsFor(
   { build, row }: Delivery,
   { checks, review, isMergeable, base }: RequestState,

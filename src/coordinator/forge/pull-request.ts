@@ -8,7 +8,7 @@ import { usesForges } from "./may-deliver.ts";
 // PR1. A request's row is written with the wave's delivery, in one transaction. Whoever takes it
 // from there reads the row alone, so that a crash loses no delivery.
 
-/** How long a delivery may take before it is asked for again. */
+/** How long a delivery may take before we request it again. */
 const patienceMs = 5 * 60_000;
 
 /** Records what a delivered wave changes at the plan's forge, and asks for it. */

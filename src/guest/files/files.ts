@@ -161,7 +161,8 @@ export async function readFilePart(descriptor: number, at: number, size: number)
 const partBytes = 1024 * 1024;
 
 /**
- * Yields the content of a file piece by piece; less than its size at opening if it was truncated.
+ * Yields the content of a file piece by piece: fewer bytes than its size when opened if it was
+ * truncated.
  */
 export async function* partsOf(file: OpenFile): AsyncGenerator<Buffer> {
   for (let at = 0; at < file.sizeBytes; ) {

@@ -1,12 +1,15 @@
 import { Cron } from "croner";
 import type { ScheduleTimes } from "../../domain/schedule.ts";
 
-/** Returns the first time of a cron after another, in its time zone; null if there is none. */
+/**
+ * Returns the first time that a cron matches after a given moment, in its time zone; null if there
+ * is none.
+ */
 export function nextCronTime({ cron, timezone }: ScheduleTimes, after: Date): Date | null {
   return compiled({ cron, timezone }).nextRun(after);
 }
 
-/** Counts the times of a cron after one moment and up to another, `most` at most. */
+/** Counts the times that a cron matches after one moment and up to another, to `most` at most. */
 export function countCronTimes(times: ScheduleTimes, after: Date, until: Date, most: number): number {
   const cron = compiled(times);
   let count = 0;
@@ -15,7 +18,7 @@ export function countCronTimes(times: ScheduleTimes, after: Date, until: Date, m
   return count;
 }
 
-/** Whether these are five fields and a time zone that dates match. */
+/** Whether the cron has five fields that some date matches, in a known time zone. */
 export function isCron(times: ScheduleTimes): boolean {
   if (times.cron.trim().split(/\s+/).length !== 5) return false;
   try {

@@ -10,7 +10,7 @@ import { say, shortText, strictMapping } from "../plan-file-schema.ts";
 import { readPlanText } from "../plan-text.ts";
 import { isCron } from "./cron-times.ts";
 
-// `wavesmith.yaml`: what starts builds in a repository, and what they do.
+// `wavesmith.yaml` says when to start builds in a repository, and what to build.
 
 const relativePath = shortText.refine((path) => !path.startsWith("/") && !path.split("/").includes(".."), {
   error: say("escaping-file: write a path inside the repository"),
@@ -87,7 +87,9 @@ export interface ParsedStandingFile {
   readonly faults: PlanFault[];
 }
 
-/** Checks the text of a `wavesmith.yaml`, with a plan that it holds. Faults are data. */
+/**
+ * Checks the text of a `wavesmith.yaml`, with the plan inside it if there is one. Faults are data.
+ */
 export function parseStandingFile(text: string, env: Environment): ParsedStandingFile {
   const read = readPlanText(text, "yaml");
   const sink = createFaultSink(read.locate);

@@ -41,6 +41,8 @@ export const authenticate =
     return next();
   };
 
-/** A page can give a WebSocket no headers but its protocols, so one of those has the token. */
+/**
+ * A page cannot set headers on a WebSocket, only its protocols, so one of them carries the token.
+ */
 const tokenOf = (req: HonoRequest): string | undefined =>
   /(?:^|,)\s*wavesmith\.token\.([\w-]+)\s*(?:,|$)/.exec(req.header("sec-websocket-protocol") ?? "")?.[1];

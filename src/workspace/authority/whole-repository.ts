@@ -71,7 +71,7 @@ export function openRepositories(
       if (input.length > 0) await git.run(args, { gitDir: pathOf(projectId), input: input.join("") });
     },
     async prune(projectId) {
-      // Refs stay files of their own, because their folders are flushed by name.
+      // Each ref stays a separate file, because we flush the folders of refs by name.
       const config = ["gc.packRefs=false", "gc.writeCommitGraph=false"];
       await git.run(["gc", "--quiet", "--prune=1.day.ago"], { gitDir: pathOf(projectId), config });
     },

@@ -38,8 +38,8 @@ export interface Volumes {
   /** Creates a volume for this process to fill. */
   beginTools(tools: Tools): Promise<string>;
   /**
-   * Makes a filled volume the set's, unless another process was quicker; removes unused volumes of
-   * other sets.
+   * Assigns a filled volume to the set, unless another process did so first. Removes unused volumes
+   * of other sets.
    */
   markTools(tools: Tools, name: string): Promise<string>;
   /** Returns the volume's name for every project that has one. */
