@@ -24,7 +24,7 @@ interface Said {
   readonly by: string;
 }
 
-/** A function whose work is done only for people who may push to the repository. */
+/** A function that acts only for people who may push to the repository. */
 const forInsiders = <Data extends Said>(
   flow: Flow,
   options: Pick<FlowFunction<Data>, "id" | "name" | "trigger">,

@@ -142,7 +142,7 @@ function objectType({ properties = {}, required = [], additionalProperties }: Sc
   const members = Object.entries(properties).map(
     ([name, one]) => `${JSON.stringify(name)}${mark(!required.includes(name))}: ${typeOf(one)};`,
   );
-  // Where others may be, their types must fit the named ones.
+  // Where additional keys are allowed, their type must be compatible with the named ones.
   if (additionalProperties === undefined || additionalProperties === false) return `{ ${members.join(" ")} }`;
   const rest = members.length > 0 || additionalProperties === true ? "unknown" : typeOf(additionalProperties);
   return `{ ${[...members, `[key: string]: ${rest};`].join(" ")} }`;

@@ -9,7 +9,7 @@ import { build } from "esbuild";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { sources, options } = JSON.parse(readFileSync(join(root, "src/sandbox/guest/programs.json"), "utf8"));
 
-/** How every program of its own is bundled. */
+/** The options with which we bundle every separate program. */
 export const programOptions = options;
 
 /**

@@ -5,7 +5,7 @@ import { client as server } from "./request.ts";
 // Events only say that something changed; what it is now comes from the queries. So a lost or
 // repeated event shows nothing wrong.
 
-/** Events arrive in bursts, which one reading answers. */
+/** Events arrive in bursts, and one refetch answers a whole burst. */
 const burstMs = 120;
 /** Clocks of the server and the reader may differ. */
 const slackMs = 60_000;

@@ -49,7 +49,7 @@ export interface Comment {
   readonly by: string;
   readonly createdAt: string;
   readonly state: "open" | "given" | "resolved" | "superseded";
-  /** Says what became of it, such as `resolved by fix 1`. */
+  /** Its outcome, such as `resolved by fix 1`. */
   readonly outcome: string;
 }
 
@@ -124,7 +124,7 @@ export interface Work {
 
 export interface GraphWave {
   readonly number: number;
-  /** `planned` for one that has not begun. */
+  /** `planned` for a wave that has not begun. */
   readonly status: string;
   readonly tasks: readonly string[];
   readonly reason: string | null;

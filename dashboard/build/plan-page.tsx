@@ -12,7 +12,7 @@ import { PlanWorkbench } from "../start/plan-workbench.tsx";
 
 const route = getRouteApi("/builds/$id/plan");
 
-/** The plan of a build, to be edited and continued with. */
+/** The plan of a build, for editing and for continuing with the edited plan. */
 export function PlanPage() {
   const { id } = route.useParams();
   const build = useQuery(buildQuery(id));

@@ -25,7 +25,7 @@ const fewRows = 8;
 /** Puts every wave into a lane, from left to right, and its tasks below each other. */
 export function layWaves({ waves, tasks }: BuildGraph): WaveLayout {
   const largest = Math.max(1, ...waves.map((wave) => wave.tasks.length));
-  // About as high as wide: five hundred tasks in one wave become a block, not a tower.
+  // Keeps a wave about as high as it is wide: five hundred tasks become a block, not a tower.
   const rows = Math.max(fewRows, Math.ceil(Math.sqrt(largest * 1.6)));
   const lanes = new Map<number, { x: number; width: number }>();
   const places = new Map<string, Place>();

@@ -14,7 +14,7 @@ export interface Place {
   readonly lines: string;
 }
 
-/** People's comments on a build, and what became of them. */
+/** People's comments on a build, and their outcomes. */
 export function useComments(buildId: string): readonly Comment[] {
   const comments = useQuery({
     queryKey: ["build", buildId, "comments"],
@@ -112,7 +112,7 @@ const badges: Readonly<Record<Comment["state"], string>> = {
   superseded: "idle",
 };
 
-/** A person's comment and what became of it. */
+/** A person's comment and its outcome. */
 export function CommentBeside({ comment }: { readonly comment: Comment }) {
   const { by, text, line, endLine, state, outcome, createdAt } = comment;
   return (

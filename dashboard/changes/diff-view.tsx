@@ -69,7 +69,10 @@ const linePixels = 20;
 /** More lines than this are shown on request only. */
 const manyLines = 3_000;
 
-/** One changed file, drawn once it comes into sight; beside its lines what gates and people said of them. */
+/**
+ * One changed file, drawn once it scrolls into view, with gates' findings and people's comments
+ * beside its lines.
+ */
 export function FileChangeView(props: FileChangeViewProps) {
   const { file, layout, beside, isCollapsed = false, header, commenting } = props;
   const theme = useTheme();

@@ -17,7 +17,7 @@ import { requestState, requestWords } from "./request-state.ts";
 
 const route = getRouteApi("/builds/$id/request");
 
-/** What a pull request would show of a build or one of its waves: its work, checks and changes. */
+/** A build or one of its waves, as a pull request would show it: its work, checks and changes. */
 export function RequestPage() {
   const { id } = route.useParams();
   useLiveBuild(id);

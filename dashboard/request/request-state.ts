@@ -1,6 +1,6 @@
 import type { Build, BuildStatus } from "../api/types.ts";
 
-/** What became of a wave's work, or of a whole build's, on its way to main. */
+/** How far the work of a wave or a build has come on its way to main. */
 export type RequestState = "merged" | "open" | "waiting" | "blocked" | "closed";
 
 const waveStates: Readonly<Record<string, RequestState>> = {

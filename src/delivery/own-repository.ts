@@ -13,7 +13,7 @@ export interface OwnRepository {
   readonly head: string | null;
   /** The branch that is checked out; null when HEAD is detached. */
   readonly branch: string | null;
-  /** The folder that was asked about, below the root, such as `packages/api/`; empty: the root. */
+  /** The folder we asked about, relative to the root: `packages/api/`, or empty for the root. */
   readonly prefix: string;
 }
 

@@ -62,8 +62,8 @@ async function identityFor({ git }: Pick<OwnRepository, "git">): Promise<Record<
 }
 
 /**
- * Copies an index, if there is one. Git looks again at a file that is as young as the index,
- * because it may have changed in the same moment, so the copy must not be younger.
+ * Copies an index, if there is one, with its time. Git rereads a file that is as new as the index,
+ * because it may have changed in the same moment, so the copy must not be newer.
  */
 async function copyIndex(from: string, to: string): Promise<void> {
   const original = await stat(from).catch((error: NodeJS.ErrnoException) => {

@@ -38,7 +38,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Stores a credential, in place of the one before; only its owner can read the file. */
+/** Stores a credential, replacing any earlier one; only its owner can read the file. */
 export async function writeCredential(dataDir: string, credential: GitHubCredential): Promise<string> {
   const path = credentialPath(dataDir);
   const unfinished = `${path}.${process.pid}.${randomBytes(4).toString("hex")}`;

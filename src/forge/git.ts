@@ -1,8 +1,9 @@
 import { execFile } from "node:child_process";
 import { ForgeError, type ForgeFault, type PushRequest } from "./port.ts";
 
-// The host's git, from the authority to a forge. A credential is in the environment of this one
-// process (FP2), and no setting of a user, a system or a repository changes what git does here.
+// Pushes from the authority to a forge with the host's git. The credential is only in the
+// environment of that process (FP2), and no user, system or repository setting changes what git
+// does here.
 
 const settings = [
   "core.hooksPath=/dev/null",
@@ -101,7 +102,7 @@ const faults: readonly (readonly [RegExp, ForgeFault])[] = [
   [/stale info|non-fast-forward|fetch first|remote rejected|cannot lock ref|failed to update ref/i, "rejected"],
 ];
 
-/** Names what a failed git said. */
+/** Turns git's error output into our failure. */
 function gitFailure(said: string, name: string): ForgeError {
   const fault = faults.find(([pattern]) => pattern.test(said))?.[1] ?? "network";
   const line = said.replace(/\s+/g, " ").slice(0, 400);

@@ -7,7 +7,7 @@ import { pushWithLease, runGit } from "./git.ts";
 import { type CheckReport, type Forge, ForgeError, type ForgeRepository, type RequestState } from "./port.ts";
 
 // LO1. `<folder>/<owner>/<name>.git` is a bare repository. Its requests, comments and checks are
-// JSON files in its folder `wavesmith`. A request's number is taken by making its file.
+// JSON files in its folder `wavesmith`. Creating a request's file reserves its number.
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -1,15 +1,15 @@
 import { type ErrorCode, WavesmithError } from "../domain/errors.ts";
 import type { ForgeCheck, ForgeName } from "../domain/forge.ts";
 
-// FP1. Every verb may be called again, by a process that does not know what the one before it
-// reached: it looks for what is there first, and makes nothing twice.
-// FP2. A credential is in no URL, no argument, no message and no file of a repository.
+// FP1. Every verb may be called again by a process that does not know how far an earlier one got.
+// So it first looks at what exists, and creates nothing twice. FP2. A credential is never in a URL,
+// an argument, a message or a repository's file.
 
 /** Why a forge did not do what was asked. */
 export type ForgeFault =
   /** The credential is wrong, expired or revoked. */
   | "unauthorized"
-  /** The credential is good and may not do this. */
+  /** The credential is valid but may not do this. */
   | "forbidden"
   | "not-found"
   /** A rule of the repository forbids it. */
@@ -23,7 +23,7 @@ export type ForgeFault =
   | "rate-limited"
   /** The forge cannot be reached, or fails. */
   | "network"
-  /** The forge refuses our request as wrong. */
+  /** The forge rejects our request as invalid. */
   | "invalid";
 
 const codes: Readonly<Record<ForgeFault, ErrorCode>> = {
@@ -103,7 +103,7 @@ export interface PushRequest {
 
 export interface RequestContent {
   readonly repository: ForgeRepository;
-  /** Names the request for us, such as `bld_x/build`; hidden in its text. */
+  /** Identifies the request, such as `bld_x/build`; hidden in its text. */
   readonly key: string;
   readonly branch: string;
   readonly base: string;
@@ -130,7 +130,7 @@ export interface CheckAnnotation {
 export interface CheckReport {
   readonly repository: ForgeRepository;
   readonly sha: string;
-  /** Names the check for us; the same key is the same check. */
+  /** Identifies the check: reporting again with the same key updates it. */
   readonly key: string;
   readonly name: string;
   readonly conclusion: "success" | "failure" | "neutral";
@@ -144,7 +144,7 @@ export interface CheckReport {
 export interface RequestState extends RequestMade {
   readonly headSha: string;
   readonly base: string;
-  /** Null while the forge works it out. */
+  /** Null while the forge is still computing it. */
   readonly isMergeable: boolean | null;
   readonly checks: readonly ForgeCheck[];
   readonly review: "approved" | "changes-requested" | "none";
@@ -174,9 +174,11 @@ export interface Forge {
    * the branch exists and is not where we put it.
    */
   pushBranch(request: PushRequest): Promise<void>;
-  /** Makes the request of this key or updates it. Fails with `closed` if a person closed it. */
+  /**
+   * Opens the pull request with this key, or updates it. Fails with `closed` if a person closed it.
+   */
   ensureRequest(content: RequestContent): Promise<RequestMade>;
-  /** Writes the comment of this key on a request, or updates it. */
+  /** Writes the comment with this key on a request, or updates it. */
   ensureComment(comment: {
     readonly repository: ForgeRepository;
     readonly number: number;
@@ -190,7 +192,10 @@ export interface Forge {
   mayPush(repository: ForgeRepository, login: string): Promise<boolean>;
   /** Reads the log of a job of the forge's own CI in pieces; null if there is none (any more). */
   readJobLog(repository: ForgeRepository, jobId: number): Promise<AsyncIterable<Uint8Array> | null>;
-  /** Merges, or puts the request into its base's queue. Fails if its head is another commit. */
+  /**
+   * Merges the request, or adds it to its base's merge queue. Fails if its head is a different
+   * commit.
+   */
   mergeRequest(request: {
     readonly repository: ForgeRepository;
     readonly number: number;

@@ -12,7 +12,7 @@ export interface ForgeOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** Every forge there is; a new one is a file and a line here. */
+/** Lists every forge. To add one, write its file and add a line here. */
 export function createForges({ github, folder, environment }: ForgeOptions): Forges {
   const hub = createGitHub(github, environment);
   const forges: Readonly<Record<ForgeName, Forge>> = {

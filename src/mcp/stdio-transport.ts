@@ -1,7 +1,9 @@
 import type { Readable, Writable } from "node:stream";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 
-/** Answers a line that is no JSON as JSON-RPC says, so that nobody waits for its answer. */
+/**
+ * Answers a line that is not JSON with a JSON-RPC error, so that its sender does not wait for ever.
+ */
 export function createStdioTransport(input: Readable, output: Writable): StdioServerTransport {
   const transport = new StdioServerTransport(input, output);
   const start = transport.start.bind(transport);

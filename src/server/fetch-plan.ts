@@ -5,9 +5,9 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { kindOfAddress } from "../sandbox/egress/addresses.ts";
 import { publicLookup } from "../sandbox/egress/public-lookup.ts";
 
-// PU1. Whoever may start builds chooses the address, so this server fetches a plan over https and
-// from public addresses alone, unless the setting names the host. Each redirect is checked like the
-// first address, and the connection goes to the address that was checked.
+// PU1. Anybody who may start builds chooses the address, so this server fetches plans only over
+// https and from public addresses, unless the setting names the host. Each redirect is checked like
+// the first address, and the connection goes to the address that was checked.
 
 const maxPlanBytes = 4 * 1024 * 1024;
 const maxRedirects = 3;
@@ -54,7 +54,7 @@ function checkedUrl(text: string, privateHosts: readonly string[], base?: URL): 
   return url;
 }
 
-/** Says nothing about the address, which would tell what there is in this network. */
+/** Does not name the address, because that would reveal this network's hosts. */
 const notPublic = (url: URL): WavesmithError =>
   cannotFetch(url, "its address is not public", "whoever runs the server can allow its host: WAVESMITH_PLAN_HOSTS");
 

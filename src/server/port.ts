@@ -90,7 +90,7 @@ export interface ServedApp {
   inngestEndpoint(origin: string): InngestEndpoint | null;
 }
 
-/** What the machine of the server can do, as `doctor` and `agents` report it. */
+/** The abilities of the server's machine, as `doctor` and `agents` report them. */
 export interface ServedMachine {
   check(): Promise<{ readonly ok: boolean; readonly checks: readonly object[] }>;
   tryAgents(): Promise<{ readonly ok: boolean; readonly agents: readonly object[] }>;

@@ -62,7 +62,7 @@ export interface RunningServer {
 const noTriggers = { label: "wavesmith", assignee: null };
 /** Enough for a plan of ten thousand tasks. */
 const maxEventsBytes = 4 * 1024 * 1024;
-/** What a person types or pastes into a terminal at once. */
+/** The most that a person types or pastes into a terminal at once. */
 const maxSocketBytes = 256 * 1024;
 /** An Inngest server sends all of a run's state with a call. */
 const maxCallBytes = 64 * 1024 * 1024;
@@ -249,7 +249,7 @@ function shareUpgrades(server: Server, previews: PreviewHosts | undefined): void
   });
 }
 
-/** What becomes a WebSocket (api/shell.ts). */
+/** Only this becomes a WebSocket (api/shell.ts). */
 const socketPath = /^\/api\/v1\/builds\/[^/?]+\/shell(?:\?|$)/;
 const noUpgrade = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 

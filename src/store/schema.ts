@@ -163,7 +163,7 @@ export const sessions = pgTable(
   () => [ofOneTenant, check("session_kind", oneOf("kind", ["session", "link"]))],
 );
 
-/** Who asked for which change, through the API or the command line. */
+/** The audit log: who requested which change, through the API or the command line. */
 export const auditEntries = pgTable(
   "audit_entries",
   {
@@ -916,7 +916,7 @@ export const schedules = pgTable(
     lastRunAt: moment("last_run_at"),
     /** Whether the end of its last build is counted. */
     isSettled: boolean("is_settled").notNull().default(true),
-    /** What was unusual about the last run, or why it is paused. */
+    /** Anything unusual about the last run, or why it is paused. */
     note: text("note"),
     createdAt: created(),
   },

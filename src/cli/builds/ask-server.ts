@@ -13,7 +13,7 @@ export interface SentBuild {
   readonly lastEvent: number | null;
 }
 
-/** What is asked of a server, with failures in the words of commands. */
+/** Requests to a server, with failures worded as commands print them. */
 export interface Asking {
   readonly client: Client;
   sent(buildId: string): Promise<SentBuild>;

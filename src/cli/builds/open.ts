@@ -73,7 +73,7 @@ async function serverBuildsAt(context: Context, server: Server): Promise<Steered
   return serverBuilds(server, askServer(server, context.warn));
 }
 
-/** A data directory in which nothing was built yet, and which looking at it does not create. */
+/** A data directory in which nothing was built yet; reading does not create it. */
 function noBuilds({ dataDir }: Config): Builds {
   const missing = async (): Promise<never> => {
     throw new WavesmithError("not-found", `there is no such build in ${dataDir}`);

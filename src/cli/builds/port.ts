@@ -10,11 +10,10 @@ import type { GivenComment } from "../../coordinator/wave/comments.ts";
 import type { BuildStatus } from "../../domain/status.ts";
 import type { ChangedFile } from "../parts.ts";
 
-// What commands need of the place where builds are. There are two: a data directory
-// (`directory.ts`) and a server (`server.ts`). Both fail with the same errors, so that commands
-// print the same.
+// The operations that commands need wherever the builds are: in a data directory (`directory.ts`)
+// or on a server (`server.ts`). Both fail with the same errors, so that commands print the same.
 
-/** A build as it is now, and what is known of it besides. */
+/** A build as it is now, with related facts. */
 export interface SeenBuild {
   readonly view: BuildView;
   /** It has not ended, and no live process drives it. */

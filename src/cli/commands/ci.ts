@@ -14,7 +14,7 @@ export async function ci(context: Context, file: string, { junit }: { junit?: st
   const onRequested = (id: string): void => {
     buildId = id;
   };
-  // What is checked out is what is built.
+  // The build uses the commit that is checked out.
   const source = { includeUncommitted: false, ignoreUncommitted: true, updateSource: true };
   const code = await build(context, file, { wait: false, onRequested, ...source });
   if (buildId === null) return code; // It was refused, and the reason is printed.

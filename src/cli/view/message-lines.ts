@@ -4,7 +4,7 @@ import type { BuildView, MessageView } from "../../coordinator/build/read-build.
 import { oneLine } from "../output/format.ts";
 import type { Line } from "./line.ts";
 
-// What people told the agents of tasks, and their comments.
+// People's messages to the agents of tasks, and their comments.
 
 const states: Readonly<Record<MessageState, string>> = {
   delivered: "",
@@ -32,7 +32,7 @@ export function messageNews(before: BuildView | null, after: BuildView): Line[] 
   });
 }
 
-/** Lines of `status`: people's comments and what became of them. */
+/** Lines of `status`: people's comments and their outcomes. */
 export const commentLines = (view: BuildView): Line[] =>
   view.comments.map((comment) => {
     const { id, file, line, state, text, by } = comment;

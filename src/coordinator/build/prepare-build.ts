@@ -33,8 +33,8 @@ export async function prepareRepository(ports: Ports, buildId: string): Promise<
 }
 
 /**
- * The plan's source. A plan without one that delivers to a repository goes on from its base, if
- * there is one.
+ * The plan's source. A plan that has none but delivers to a repository starts from that
+ * repository's base branch, if it exists.
  */
 async function sourceOf({ forges }: Ports, { plan, tenantId }: BuildRow): Promise<Plan["source"]> {
   const { source, deliver } = plan;

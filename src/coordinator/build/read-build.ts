@@ -147,7 +147,7 @@ export interface BuildView {
   readonly pullRequests?: readonly PullRequestView[];
   /** Agents' questions, oldest first. */
   readonly questions: readonly QuestionView[];
-  /** What people told its agents, oldest first. */
+  /** People's messages to its agents, oldest first. */
   readonly messages: readonly MessageView[];
   /** People's comments on its work, oldest first. */
   readonly comments: readonly CommentView[];
@@ -300,7 +300,7 @@ async function readWave(
   plan: BuildRow["plan"],
 ): Promise<WaveView> {
   const ids = await memberIdsOf(store, row.id);
-  // Attempts first: a task read later than its settled attempt shows what became of it.
+  // Read attempts first, because a task that is read after its attempt settled shows the result.
   const attempts = await store.attempts.list({ waveId: row.id }, { by: "createdAt" });
   remember(tasks, await store.tasks.list({ id: ids }));
   const members = ids.map((id) => getKnown(tasks, id)).sort((left, right) => left.position - right.position);

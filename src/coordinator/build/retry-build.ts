@@ -94,7 +94,7 @@ async function askPreview(transaction: StoreTransaction, build: BuildRow, wave: 
   await eventsOf(transaction, build).deployPreview(preview, `${build.id}/${wave.number}`, build.epoch);
 }
 
-/** Whether a person rejected exactly this tree and nobody is there to change it. */
+/** Whether a person rejected exactly this tree and there is no fixer to change it. */
 async function isOfferedAgain(
   { store }: Ports,
   build: BuildRow,

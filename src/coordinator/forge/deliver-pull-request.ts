@@ -77,7 +77,7 @@ async function recordFailure({ store, clock, log }: Ports, row: PullRequestRow, 
 const change = ({ ports, row }: Delivery, patch: Partial<PullRequestRow>) =>
   ports.store.pullRequests.update({ id: row.id, epoch: row.epoch }, { ...patch, updatedAt: ports.clock.now() });
 
-/** Does a step unless it was done with the same facts before. */
+/** Does a step unless it was already done with the same facts. */
 async function once(
   { ports: { store, clock }, row }: Delivery,
   { step, facts }: { step: string; facts: unknown },
@@ -125,7 +125,7 @@ async function pushWork(delivery: Delivery): Promise<void> {
   const gitDir = ports.workspace.repositoryPath(build.projectId);
   const base = present(row.base, "pullRequest.base");
   if ((await forge.readBranch(repository, base)) === null) {
-    // A new repository: what the build began from is the base of its request.
+    // In a new repository, the base of the request is the commit that the build began from.
     const sha = present(build.baseSha, "build.baseSha");
     await forge.pushBranch({ repository, gitDir, sha, branch: base, expected: null });
   }
@@ -134,7 +134,9 @@ async function pushWork(delivery: Delivery): Promise<void> {
   await change(delivery, { pushedSha: sha });
 }
 
-/** The branch that a request is merged into: that of the wave before, until that one is merged. */
+/**
+ * The branch that a request is merged into: the branch of the wave before it, until that is merged.
+ */
 async function baseOf({ ports, row }: Delivery): Promise<string> {
   const base = present(row.base, "pullRequest.base");
   if (row.key === "build") return base;
@@ -206,7 +208,7 @@ async function waitsFor(
 ): Promise<MergeState | null> {
   const { merge = "never" } = build.plan.deliver;
   if (merge === "never") return "off";
-  // The last wave makes the build's request whole; a wave's waits for the one below it.
+  // A build's request is complete after the last wave; a wave's request waits for the one below it.
   const isWhole = row.key === "build" ? build.status === "completed" : base === row.base;
   if (!isWhole || checks.some((check) => check.state !== "passed")) return "checks";
   if (rules?.requiredChecks.some((name) => !checks.some((check) => check.name === name))) return "checks";

@@ -5,13 +5,13 @@ import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
 import { usesForges } from "./may-deliver.ts";
 
-// PR1. A request's row is written with the wave's delivery, in one transaction. Whoever takes it
-// from there reads the row alone, so that a crash loses no delivery.
+// PR1. A request's row is written with the wave's delivery, in one transaction. Every later step
+// reads only that row, so that a crash loses no delivery.
 
 /** How long a delivery may take before we request it again. */
 const patienceMs = 5 * 60_000;
 
-/** Records what a delivered wave changes at the plan's forge, and asks for it. */
+/** Records what a delivered wave changes at the plan's forge, and requests that delivery. */
 export async function recordPullRequest(
   transaction: StoreTransaction,
   build: BuildRow,
@@ -27,7 +27,7 @@ export async function recordPullRequest(
   await askFor(transaction, build, { id }, { waveNumber, sha: headSha });
 }
 
-/** Asks for a delivery that is due. Also a person asks so (`retry`), for one that is stuck. */
+/** Requests a delivery that is due, or one that is stuck when a person says `retry`. */
 async function askFor(
   transaction: StoreTransaction,
   build: BuildRow,
@@ -45,7 +45,7 @@ async function askFor(
 const unsettled: readonly PullRequestStatus[] = ["waiting", "open", "blocked"];
 const atOnce = 20;
 
-/** Asks again for the deliveries of these projects whose time has come. Safe in any process. */
+/** Requests the deliveries of these projects that are due again. Safe in any process. */
 export async function askDuePullRequests(
   { store, clock }: Pick<Ports, "store" | "clock">,
   projectIds: "all" | ReadonlySet<string>,
@@ -62,7 +62,7 @@ export async function askDuePullRequests(
   }
 }
 
-/** Asks now for every delivery of a build that is not merged. Returns how many. */
+/** Requests at once every delivery of a build that is not merged. Returns how many there are. */
 export async function retryPullRequests({ store }: Pick<Ports, "store">, buildId: string): Promise<number> {
   return store.transaction("ask-pull-request", async (transaction) => {
     const build = await transaction.lockBuild(buildId);

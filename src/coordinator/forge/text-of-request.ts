@@ -2,8 +2,8 @@ import type { CheckReport } from "../../forge/port.ts";
 import type { BuildRow, FindingRow, GateRunRow, PullRequestRow, TaskRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
-// What a pull request says. Text of agents and tools is data: it stands where it cannot become
-// markup, mentions nobody and has its secrets masked before it was stored.
+// The text of a pull request. Text from agents and tools is data: it cannot become markup and
+// mentions nobody, and its secrets were masked before it was stored.
 
 const mostFindings = 30;
 

@@ -105,7 +105,7 @@ export const decoded = (view: View): View => replacedView(view, escapes, decodeE
 /** An escape that may continue after the end of a text. */
 export const openEscape = /(?:\x1b[^\x07\n]{0,4096}|&[#\w]{0,9}|\\+(?:u[0-9a-fA-F]{0,4}|x[0-9a-fA-F]?|[0-3][0-7]?)?)$/;
 
-// Line ends as such, with the agent host's mark before an agent's lines, and as JSON writes them.
+// Line ends: plain, with the agent host's mark before an agent's lines, and as JSON writes them.
 const lineEnd = /\r?\n(?:\| )?|(?:\\r)?\\n/g;
 export const withoutLineEnds = (view: View): View => replacedView(view, lineEnd, "");
 

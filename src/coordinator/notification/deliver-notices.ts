@@ -2,9 +2,8 @@ import type { NotificationRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
 // ND1. A try is claimed by compare-and-set, which also sets when the next one is due. So two
-// processes do not make the same try, and one that is killed in the middle leaves the next try to
-// whoever runs then: a receiver may hear of an event twice, under the same id, but never not at
-// all.
+// processes do not make the same try, and if one is killed in the middle, another makes the next
+// try. A receiver may be told of an event twice, with the same id, but is always told.
 
 const seconds = 1_000;
 const minutes = 60 * seconds;
@@ -55,7 +54,7 @@ async function deliver(ports: DeliveryPorts, { id, tries }: NotificationRow): Pr
   await ports.store.notifications.update(mine, { problem, ...(isDead ? { status: "dead" } : { nextAt }) });
   const what = `${addressShown(address)} was not told "${title}": ${problem}`;
   if (isDead) ports.log.warn(`${what}; no further try: mend it, then: wavesmith notifications replay ${id}`);
-  // Only once: the list has the later ones.
+  // Warn only about the first failure; the list shows the later ones.
   else if (claimed.tries === 1) ports.log.warn(`${what}; it is tried again while something builds here`);
 }
 
@@ -66,10 +65,7 @@ export const addressShown = (address: string): string => {
   return `${protocol}//${host}/…`;
 };
 
-/**
- * Makes notices due again: the one of this id, or with null all that were not sent. Returns how
- * many.
- */
+/** Makes a notice due again or, if the id is null, all that were not sent. Returns how many. */
 export async function retryNotices(
   { store, clock }: Pick<Ports, "store" | "clock">,
   id: string | null,

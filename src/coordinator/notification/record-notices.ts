@@ -8,7 +8,7 @@ interface EmittedEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** What the events' words need of their data. */
+/** The fields of events' data that their texts use. */
 type NoticedData = Partial<Record<"role" | "name" | "scheduleId" | "text" | "reason", string>> & {
   readonly waveNumber?: number;
 };
@@ -16,8 +16,8 @@ type NoticedData = Partial<Record<"role" | "name" | "scheduleId" | "text" | "rea
 const isNoticed = (name: string): name is NoticedEvent => (noticedEvents as readonly string[]).includes(name);
 
 /**
- * Records what the plan's `notify` is to hear of this event, in the event's own transaction: it is
- * sent exactly when the event is a fact, even if we are killed in between (W3).
+ * Records the notifications of this event for the plan's `notify`, in the event's own transaction,
+ * so that they are sent if and only if the event happened, even if we are killed in between (W3).
  */
 export async function recordNotices(
   transaction: StoreTransaction,

@@ -14,7 +14,7 @@ export async function findAtForge({ forges }: Pick<Ports, "forges">, name: strin
   return repository === null ? null : { forge, repository };
 }
 
-/** Whether somebody at the forge may steer builds: whoever may push to the repository. */
+/** Whether this account may steer builds, which everyone who may push to the repository can do. */
 export async function maySteer(ports: Pick<Ports, "forges">, name: string, login: string): Promise<boolean> {
   const place = await findAtForge(ports, name);
   return place !== null && (await place.forge.mayPush(place.repository, login));
@@ -23,7 +23,7 @@ export async function maySteer(ports: Pick<Ports, "forges">, name: string, login
 interface Reply {
   readonly repository: string;
   readonly number: number;
-  /** The same key is the same comment, however often it is written. */
+  /** Identifies the comment: writing it again with the same key updates it. */
   readonly key: string;
   readonly text: string;
 }
@@ -42,8 +42,9 @@ interface Refused {
 }
 
 /**
- * Tells somebody without write access, once for each issue, that nothing follows. The first event
- * writes the comment, also when it is repeated, so that two at once do not write two.
+ * Tells a person without write access, once per issue, that we do nothing. Only the first event
+ * writes the comment, even when that event is repeated, so that two events at once do not write
+ * two.
  */
 export async function refuseOutsider(
   ports: Pick<Ports, "forges" | "store" | "clock">,

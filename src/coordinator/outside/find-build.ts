@@ -1,6 +1,6 @@
 import type { BuildRow, Tables } from "../../store/port.ts";
 
-/** What names a build from outside. */
+/** What a forge or CI system knows of a build. */
 interface BuildClues {
   readonly repository: string;
   readonly branch: string | null;
@@ -25,13 +25,13 @@ export async function findBuildOf(store: Tables, { repository, branch, sha }: Bu
 
 async function isOf(store: Tables, { id: buildId, plan, projectId }: BuildRow, repository: string): Promise<boolean> {
   if (plan.deliver.repo?.toLowerCase() === repository.toLowerCase()) return true;
-  // A plan need not name the repository; the request does.
+  // The plan may not name the repository, but the pull request does.
   if ((await store.pullRequests.find({ buildId, repo: repository })) !== null) return true;
   if (plan.deliver.forge !== "local") return false;
   return (await store.projects.get({ id: projectId })).name === repository;
 }
 
-/** Finds the build of a pull request at GitHub; null if it is none of ours. */
+/** Finds the build of a pull request at GitHub; null if the request is not ours. */
 export async function findBuildOfRequest(
   store: Tables,
   { repository: repo, number }: { readonly repository: string; readonly number: number },

@@ -1,8 +1,8 @@
 import type { Plan, PlanTask } from "../../domain/plan/plan.ts";
 import { quoteOutside } from "../../domain/quote-outside.ts";
 
-// What is found in a wave that has passed cannot reopen that wave. So the plan gets one more task,
-// for the fixer, whose wave goes through all gates like any other.
+// A finding cannot reopen a wave that has passed. So the plan gets one more task, for the fixer,
+// and its wave goes through all gates like any other.
 
 const timeoutMs = 30 * 60_000;
 const keyOf = (round: number): string => `fix-ci-${round}`;

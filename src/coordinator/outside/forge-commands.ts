@@ -14,7 +14,7 @@ type Verb = ForgeCommand["verb"];
 const help =
   "Comments may begin with `/wavesmith build`, `retry`, `approve`, `reject REASON`, `cancel` or `tell TASK TEXT`.";
 
-/** Carries out a command of somebody who may push. Returns the answer for them. */
+/** Carries out a command from a person who may push. Returns the answer to post. */
 export async function takeCommand(ports: Ports, command: ForgeCommand, defaultDriver: string): Promise<string> {
   const { verb, buildId } = command;
   if (verb === "help") return help;
@@ -23,7 +23,7 @@ export async function takeCommand(ports: Ports, command: ForgeCommand, defaultDr
     if (buildId === undefined) return `\`${verb}\` needs a pull request of a build. ${help}`;
     return await steer(ports, { ...command, buildId, verb });
   } catch (error) {
-    // An answer for the person; what may go away by itself is tried again instead.
+    // Answer the person, except for temporary failures, which we retry.
     if (!(error instanceof WavesmithError) || error.retryable || error.code === "internal") throw error;
     return [`That did not work: ${error.message}.`, ...(error.remedy === null ? [] : [error.remedy])].join(" ");
   }
@@ -69,7 +69,10 @@ interface AskedBuild {
   readonly text: string;
 }
 
-/** Starts a build of a text on a forge. Doing it again with the same origin starts nothing more. */
+/**
+ * Starts a build from a text on a forge. Calling it again with the same origin starts no second
+ * build.
+ */
 export async function startFromText(ports: Ports, asked: AskedBuild, defaultDriver: string): Promise<string> {
   const { origin, project, by, text, repository } = asked;
   const { name: tenant } = await ports.store.tenants.get({ id: asked.tenantId });

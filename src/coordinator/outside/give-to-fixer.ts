@@ -8,8 +8,8 @@ import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { fixRoundsOf, fixTask } from "./fix-task.ts";
 
-// FX1. What comes from outside becomes a comment for the fixer of the wave that runs. A wave that
-// has passed stays passed: the build gets one more task, at most `gates.maxFixRounds` in all.
+// FX1. A finding from outside becomes a comment for the fixer of the current wave. A wave that has
+// passed stays passed: the build gets one more task, at most `gates.maxFixRounds` in all.
 
 export type OutsideFinding = Pick<CommentRow, "sha" | "file" | "line" | "text" | "by" | "log"> & {
   /** A finding with the same origin is given once. */
@@ -38,7 +38,10 @@ export async function giveToFixer(giving: Giving): Promise<string> {
   return addFixTask(giving);
 }
 
-/** Stores a finding for a build's next fix; null: for that of its next wave. */
+/**
+ * Stores a finding for the wave's next fix or, if `wave` is null, for the first fix of the next
+ * wave.
+ */
 export async function addFinding(
   { transaction, ports, finding }: Giving,
   build: BuildRow,
@@ -51,7 +54,10 @@ export async function addFinding(
   if (row !== null) await eventsOf(transaction, build).commented(row, null);
 }
 
-/** Gives the finding to the wave's next fix. A wave that waits for a person goes on to it now. */
+/**
+ * Gives the finding to the wave's next fix. If the wave is waiting for a person, the fix starts
+ * now.
+ */
 async function commentOn(giving: Giving, wave: WaveRow): Promise<string> {
   const { transaction, ports, build } = giving;
   await addFinding(giving, build, wave);
@@ -63,7 +69,7 @@ async function commentOn(giving: Giving, wave: WaveRow): Promise<string> {
   return `wave ${wave.number} gives it to the fixer`;
 }
 
-/** Adds a task for the fixer to a build without a wave at work (FX1). */
+/** Adds a task for the fixer to a build that has no current wave (FX1). */
 async function addFixTask(giving: Giving): Promise<string> {
   const { transaction, ports, build, finding } = giving;
   const { plan, projectId } = build;

@@ -6,9 +6,9 @@ import type { Ports } from "../port.ts";
 import { type Giving, giveToFixer, type OutsideFinding } from "./give-to-fixer.ts";
 import { lookAgain } from "./look-again.ts";
 
-// CK1. Only the newest report on a check of one commit counts, in whatever order reports arrive,
-// and only reports on the build's latest commits.
-// CK2. A check that turned green again takes back what no fixer has got yet.
+// CK1. Only the newest report on a check of a commit counts, in whatever order reports arrive, and
+// only reports on the build's latest commits. CK2. When a check turns green again, its finding is
+// dropped unless a fixer already has it.
 
 export type ReportedCheck = EventData<"ci/check.completed">;
 
@@ -63,7 +63,7 @@ async function reportedWave(
   return passed?.headSha === sha ? passed : null;
 }
 
-/** Takes back what an earlier report on the check said, unless a fixer has it already (CK2). */
+/** Drops the finding of an earlier report on the check, unless a fixer already has it (CK2). */
 async function takeBack(
   { transaction, ports, build }: Giving,
   check: { sha: string } & ReportedCheck,

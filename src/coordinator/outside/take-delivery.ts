@@ -11,9 +11,9 @@ import type { Ports } from "../port.ts";
 import { findBuildOf, findBuildOfRequest } from "./find-build.ts";
 
 // TD1. A delivery's row and the events that follow from it are one commit. The outbox sends them,
-// so a process that dies after its answer loses nothing.
-// TD2. An event's id is made of the thing's own id, not of the delivery's. So a webhook, the same
-// one sent again and polling lead to one event.
+// so a process that dies after its answer loses nothing. TD2. An event's id is made from the id of
+// the comment, check or review, not of the delivery. So a webhook, a repeat of it and polling all
+// lead to one event.
 
 export interface IncomingDelivery {
   /** Its source and its id there. */
@@ -23,7 +23,7 @@ export interface IncomingDelivery {
   readonly reading: ReadDelivery;
 }
 
-/** Takes what a forge or a CI system sent. Returns what follows from it, in words. */
+/** Handles a delivery from a forge or a CI system. Returns what follows from it, in words. */
 export async function takeDelivery(
   { store, clock }: Pick<Ports, "store" | "clock">,
   { id, tenantId, event, reading }: IncomingDelivery,
@@ -88,7 +88,7 @@ const projectEvents = {
   push: "forge/branch.pushed",
 } as const;
 
-/** Takes what may start a build: only for a repository that a project delivers to already. */
+/** Handles what may start a build, only for a repository that a project already delivers to. */
 async function takeForProject(
   transaction: StoreTransaction,
   { kind, ...facts }: Extract<OutsideFact, { kind: "command" | "issue" | "push" }>,

@@ -7,8 +7,8 @@ import { lookAgain } from "./look-again.ts";
 const longestText = 20_000;
 
 /**
- * Takes a comment on a line of a request: the fixer of the wave that runs gets it. A build that has
- * ended keeps it until a review asks for changes. Returns what was done, in words.
+ * Gives a comment on a line of a pull request to the fixer of the current wave. A build that has
+ * ended stores it until a review requests changes. Returns what was done, in words.
  */
 export const takeForgeComment = (ports: Ports, made: EventData<"forge/comment.made">): Promise<string> =>
   ports.store.transaction("take-finding", async (transaction) => {
@@ -23,7 +23,10 @@ export const takeForgeComment = (ports: Ports, made: EventData<"forge/comment.ma
     return "it waits for a review that asks for changes, or for the next wave";
   });
 
-/** Takes a review. One that asks for changes goes to the fixer, with the comments that wait. */
+/**
+ * Handles a review. If it requests changes, it goes to the fixer with the comments that are
+ * waiting.
+ */
 export const takeReview = (ports: Ports, review: EventData<"forge/review.submitted">): Promise<string> =>
   ports.store.transaction("take-review", async (transaction) => {
     const { origin, by, sha } = review;
@@ -46,7 +49,9 @@ export const takeReview = (ports: Ports, review: EventData<"forge/review.submitt
     return answer;
   });
 
-/** Follows a thread: a resolved one is fixed no more, one that was opened again is. */
+/**
+ * Follows a thread: drops the findings of a resolved thread, and restores them if it is unresolved.
+ */
 export const takeThread = (ports: Ports, thread: EventData<"forge/thread.settled">): Promise<string> =>
   ports.store.transaction("take-thread", async (transaction) => {
     const { buildId, comments, resolved } = thread;
@@ -60,6 +65,6 @@ export const takeThread = (ports: Ports, thread: EventData<"forge/thread.settled
     return `${changed.length} findings follow the thread`;
   });
 
-/** Lets the delivery look at a request that a person closed or merged. */
+/** Makes the delivery check a pull request that a person closed or merged. */
 export const takeClosedRequest = ({ store, ...ports }: Ports, buildId: string): Promise<void> =>
   store.transaction("take-closed", (transaction) => lookAgain(transaction, ports, buildId));

@@ -6,7 +6,7 @@ import type { Ports } from "../port.ts";
 
 type SchedulePorts = Pick<Ports, "store" | "clock">;
 
-/** Runs a paused schedule again, from its next time on; its failures are forgotten. */
+/** Resumes a paused schedule from its next time on, and resets its failures. */
 export async function resumeSchedule({ store, clock }: SchedulePorts, id: string): Promise<ScheduleRow> {
   const row = await getSchedule({ store }, id);
   if (row.status === "active") return row;
@@ -22,7 +22,9 @@ export async function pauseSchedule({ store }: Pick<Ports, "store">, id: string)
   return store.schedules.get({ id: row.id });
 }
 
-/** Removes a schedule that a person added. Fails with `conflict` for one of a repository's file. */
+/**
+ * Removes a schedule that a person added. Fails with `conflict` for one from a repository's file.
+ */
 export async function removeSchedule({ store }: Pick<Ports, "store">, id: string): Promise<void> {
   const row = await getSchedule({ store }, id);
   if (row.origin === "main") {

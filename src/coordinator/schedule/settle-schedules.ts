@@ -1,7 +1,10 @@
 import type { Ports } from "../port.ts";
 import { countFailure } from "./schedule-failures.ts";
 
-/** Counts the ends of the builds that schedules started; the third failure in a row pauses one. */
+/**
+ * Records how the builds that schedules started ended; a third failure in a row pauses the
+ * schedule.
+ */
 export async function settleSchedules(ports: Ports): Promise<void> {
   const { store } = ports;
   for (const row of await store.schedules.list({ isSettled: false })) {

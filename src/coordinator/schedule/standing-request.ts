@@ -10,7 +10,7 @@ import type { Ports } from "../port.ts";
 
 const maxPlanBytes = 4 * 1024 * 1024;
 
-/** A repository's `wavesmith.yaml` at a commit, and what it asks for. */
+/** A repository's `wavesmith.yaml` at a commit, and the build it requests. */
 export interface Standing {
   readonly file: StandingFile;
   /** The data of the build's request, without its project. */

@@ -10,12 +10,12 @@ import type { Ports } from "../port.ts";
 import { countFailure } from "./schedule-failures.ts";
 import { ofTenant } from "./standing-request.ts";
 
-// SR1. The id of a build's request is made of the schedule and the time at which it was due. So two
-// servers, or one that was killed in the middle, start one build for it.
-// SR2. After a pause of the server a schedule runs once, however many times it missed, and says so.
+// SR1. The id of a build's request is made from the schedule and the time at which it was due. So
+// two servers, or a server that is killed and restarted, start only one build for it.
+// SR2. After the server was down, a schedule runs once, however many times it missed, and says so.
 
 const atOnce = 200;
-/** A run that is later than this was missed. */
+/** A run that starts later than this counts as missed. */
 const punctualMs = 5 * 60_000;
 const countedAtMost = 1_000;
 
@@ -54,7 +54,7 @@ async function startRun(ports: Ports, row: ScheduleRow, { now, defaultDriver }: 
     const lastBuildId = await request(ports, row, defaultDriver);
     await schedules.update(mine, { nextAt, lastBuildId, lastRunAt: now, isSettled: false, note });
   } catch (error) {
-    // Not its own fault: it stays due.
+    // The schedule did not cause this failure, so it stays due.
     if (!(error instanceof WavesmithError) || error.retryable || error.code === "capacity") throw error;
     const [claimed] = await schedules.update(mine, { nextAt, lastRunAt: now });
     if (claimed !== undefined) await countFailure(ports, claimed, `no build was started: ${messageOf(error)}`);
@@ -84,7 +84,7 @@ async function request(ports: Ports, row: ScheduleRow, defaultDriver: string) {
     ...{ project: project.name, projectId: project.id, tenant: tenant.name },
     requestedBy: `the schedule ${row.name}`,
   };
-  // Requested before a kill, perhaps by a file that has changed since (SR1).
+  // Requested before the process was killed, perhaps from a file that has changed since (SR1).
   const buildId = buildIdForEvent(id);
   if ((await ports.store.builds.find({ id: buildId })) !== null) return buildId;
   // The file was checked when it was stored; which secrets it may use can have changed since.

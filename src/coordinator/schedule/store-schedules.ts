@@ -11,8 +11,8 @@ import { findStanding, ofTenant, type Standing } from "./standing-request.ts";
 type Origin = ScheduleRow["origin"];
 
 /**
- * Makes a project's schedules of one origin those of a file; null removes them. A schedule that
- * says the same as before keeps its next time and its pause. Returns the schedules.
+ * Replaces a project's schedules of one origin with those in a file; null removes them. An
+ * unchanged schedule keeps its next time and stays paused if it was. Returns the schedules.
  */
 export async function storeSchedules(
   { store, clock }: Pick<Ports, "store" | "clock">,
@@ -31,7 +31,7 @@ export async function storeSchedules(
     const old = before.find((row) => row.id === id);
     if (inserted !== null || old === undefined) continue;
     const isSame = old.cron === cron && old.timezone === timezone && isDeepStrictEqual(old.request, request);
-    // A changed schedule may have been mended, so it runs again.
+    // A changed schedule may have been fixed, so it becomes active again.
     if (!isSame) await store.schedules.update({ id }, { ...own, nextAt, status: "active", failures: 0, note: null });
   }
   const gone = before.filter((row) => !wanted.some(({ name }) => name === row.name)).map(({ id }) => id);
@@ -39,12 +39,13 @@ export async function storeSchedules(
   return store.schedules.list({ projectId, origin }, { by: "name" });
 }
 
-/** How many of the latest builds say what `main` of their projects is. */
+/** How many of the latest builds we look at to find the `main` of projects. */
 const latestBuilds = 500;
 
 /**
- * Reads `wavesmith.yaml` of every project whose main has moved since `seen` was filled, and stores
- * its schedules. A file with faults is reported, and its former schedules stay.
+ * Reads `wavesmith.yaml` of every project whose main has moved since the last call, which `seen`
+ * records, and stores its schedules. If a file has faults, reports them and keeps the old
+ * schedules.
  */
 export async function storeSchedulesOfMains(ports: Ports, seen: Map<ProjectId, string>): Promise<void> {
   const order = { by: "position", descending: true, limit: latestBuilds } as const;

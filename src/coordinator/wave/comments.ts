@@ -105,7 +105,7 @@ export async function settleComments(
   await transaction.comments.update({ id: idsOf(given.filter((row) => !isResolved(row))) }, { state: "open" });
 }
 
-/** Closes the comments of a wave that passes or is cancelled without them. */
+/** Closes the open comments of a wave that passes or is cancelled. */
 export async function supersedeComments(
   transaction: StoreTransaction,
   ports: Pick<Ports, "clock">,

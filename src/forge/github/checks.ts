@@ -3,11 +3,11 @@ import type { CheckReport } from "../port.ts";
 import type { GitHubClient } from "./client.ts";
 import { placeOf } from "./repositories.ts";
 
-/** GitHub takes no more with one call, and a second call would add them again after a crash. */
+/** GitHub accepts no more in one call, and after a crash a second call would add them twice. */
 const mostAnnotations = 50;
 const longestSummary = 60_000;
 
-/** Reports with a check run, which only an App may do. The key is its `external_id`. */
+/** Reports with a check run, which only an App may create. The key is its `external_id`. */
 export async function ensureCheckRun({ request }: GitHubClient, report: CheckReport): Promise<void> {
   const { repository, sha, key, name, conclusion, title, summary } = report;
   const { data } = await request("GET /repos/{owner}/{repo}/commits/{ref}/check-runs", {
@@ -27,7 +27,7 @@ export async function ensureCheckRun({ request }: GitHubClient, report: CheckRep
 
 const statusOf = { success: "success", neutral: "success", failure: "failure" } as const;
 
-/** Reports with a commit status, which a token may write; it has no place for annotations. */
+/** Reports with a commit status, which a token may write; it cannot have annotations. */
 export async function ensureStatus({ request }: GitHubClient, report: CheckReport): Promise<void> {
   const { repository, sha, name: context, conclusion } = report;
   const state = statusOf[conclusion];
@@ -61,7 +61,7 @@ async function allPages<Item>(read: (page: number) => Promise<readonly Item[]>):
 
 const failing = new Set(["failure", "timed_out", "cancelled", "action_required", "startup_failure", "stale"]);
 
-/** Reads what everyone's checks say of a commit: the newest run of each name. */
+/** Reads all checks of a commit, the newest run of each name. */
 export async function readChecks({ request }: GitHubClient, name: string, sha: string): Promise<ForgeCheck[]> {
   const place = { ...placeOf(name), ref: sha, per_page: 100 };
   const runs = await allPages(async (page) => {

@@ -6,9 +6,9 @@ import { ForgeError } from "../port.ts";
 import type { GitHubSettings } from "../settings.ts";
 import { failureOf } from "./failures.ts";
 
-// Writes are spaced as GitHub asks. A limit that is reached is not waited for here: the delivery's
-// row says when to try again, so that nothing is held up. Only reads are repeated at once, because
-// a write that failed may have been made (FP1).
+// Writes are spaced out as GitHub asks. When a rate limit is reached we do not wait here: the
+// delivery's row says when to try again, so that nothing else is held up. Only reads are retried at
+// once, because a write that failed may still have taken effect (FP1).
 
 const Paced = Octokit.plugin(throttling, retry);
 type Request = Octokit["request"];
@@ -24,7 +24,7 @@ export interface GitHubClient {
 export interface GitHubClients {
   /** The client for a repository's owner. Fails with `unauthorized` when nobody has signed in. */
   of(repository: string): Promise<GitHubClient>;
-  /** The client that knows who we are: the token's user, or the App itself. */
+  /** The client that acts as the token's user or as the App itself. */
   own(): GitHubClient;
   secrets(): Readonly<Record<string, string>>;
 }
@@ -36,7 +36,7 @@ export function createClients(settings: GitHubSettings): GitHubClients {
   const make = (options: Record<string, unknown>, token: (octokit: Octokit) => Promise<string>): GitHubClient => {
     const octokit = new Paced({ ...clientOptions(apiUrl), ...options });
     octokit.hook.before("request", (given) => {
-      // A write may have been made although its answer got lost.
+      // A write may have taken effect even though its answer was lost.
       if (given.method !== "GET" && given.method !== "HEAD") given.request = { ...given.request, retries: 0 };
     });
     const guarded = (async (...args: Parameters<Request>) => {
@@ -100,7 +100,7 @@ function signedOut(): GitHubClients {
 const ownerOf = (repository: string): string => repository.split("/")[0] ?? "";
 
 function clientOptions(apiUrl: string): Record<string, unknown> {
-  // A server on this machine is a proxy or a test, and sets no pace.
+  // A server on this machine is a proxy or a test, so requests to it need no spacing.
   const isPaced = !/^(localhost|127\.|\[::1\])/.test(new URL(apiUrl).hostname);
   const refuse = (): boolean => false;
   return {

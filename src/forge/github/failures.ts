@@ -5,7 +5,7 @@ import { ForgeError, type ForgeFault } from "../port.ts";
 /** How long to wait when GitHub names no time (its documentation says a minute). */
 const unnamedWaitMs = 60_000;
 
-/** Turns what Octokit throws into our failure; its text has no credential. */
+/** Turns an Octokit error into our failure, whose text never has the credential. */
 export function failureOf(error: unknown): ForgeError {
   if (error instanceof ForgeError) return error;
   if (!(error instanceof RequestError)) return new ForgeError("network", `GitHub: ${graphqlText(error)}`, {});

@@ -39,7 +39,7 @@ export async function readRequest(
   };
 }
 
-/** The last word of each reviewer counts; an approval only of the head as it is now. */
+/** The latest verdict of each reviewer counts; an approval counts only for the present head. */
 async function readReview(
   { request }: GitHubClient,
   name: string,
@@ -52,7 +52,7 @@ async function readReview(
       ...{ pull_number: number, per_page: 100, page },
     });
     for (const { user, state, author_association: rank, commit_id: sha } of data) {
-      // Anybody may review a public repository: only those who belong to it count.
+      // Anybody may review a public repository, so only reviews by its own people count.
       if (!["OWNER", "MEMBER", "COLLABORATOR"].includes(rank) || user === null) continue;
       const isOld = state === "APPROVED" && sha !== headSha;
       if (["APPROVED", "CHANGES_REQUESTED", "DISMISSED"].includes(state)) words.set(user.login, isOld ? "" : state);

@@ -52,7 +52,7 @@ export async function findRepository(
   return found === null ? null : repositoryOf(found.data as Answer, webUrl);
 }
 
-/** Makes a repository, below the user who signed in or below an organisation. */
+/** Creates a repository for the user who signed in or for an organisation. */
 export async function ensureRepository(
   clients: GitHubClients,
   webUrl: string,
@@ -70,7 +70,7 @@ export async function ensureRepository(
       : await client.request("POST /orgs/{org}/repos", { org: owner, ...body });
     return repositoryOf(data, webUrl);
   } catch (error) {
-    // Another process may have made it in this moment.
+    // Another process may have created it at the same moment.
     const made = await findRepository(clients, webUrl, { name: wanted.name, id: null });
     if (made !== null) return made;
     throw error;
@@ -87,7 +87,7 @@ async function loginOf({ request }: GitHubClient): Promise<string | null> {
   }
 }
 
-/** Reads a branch with the rules that a merge into it has to obey. */
+/** Reads a branch with the rules for merging into it. */
 export async function readBranch({ request }: GitHubClient, name: string, branch: string): Promise<BranchState | null> {
   const found = await unlessMissing(
     request("GET /repos/{owner}/{repo}/branches/{branch}", { ...placeOf(name), branch }),

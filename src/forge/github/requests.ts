@@ -2,8 +2,8 @@ import { ForgeError, type RequestContent, type RequestMade } from "../port.ts";
 import type { GitHubClient } from "./client.ts";
 import { placeOf, unlessMissing } from "./repositories.ts";
 
-// GR1. Our part of a request's text stands between two hidden marks that name its key. By these we
-// find a request again that we made before a crash, and what people write around them stays.
+// GR1. Our part of a request's text is between two hidden marks that name its key. With them we
+// find a request that we opened before a crash, and we keep what people write around them.
 
 const beginMark = (key: string): string => `<!-- wavesmith:begin ${key} -->`;
 const endMark = (key: string): string => `<!-- wavesmith:end ${key} -->`;
@@ -71,16 +71,16 @@ async function findRequest({ request }: GitHubClient, content: RequestContent): 
   });
   const marked = data.filter(({ body }) => body?.includes(beginMark(content.key)) === true);
   const open = (one: Found): boolean => one.state === "open";
-  // A person may have opened one from our branch: GitHub allows no second one.
+  // A person may have opened one from our branch, and GitHub allows no second one.
   const same = data.find((one) => open(one) && one.base.ref === content.base);
   return marked.find(open) ?? same ?? marked.find(({ merged_at }) => merged_at !== null) ?? marked[0] ?? null;
 }
 
-/** Puts our part into a text, in the place of the one before. */
+/** Puts our part into a text, replacing the earlier one. */
 function bodyWith(present: string | null, key: string, ours: string): string {
   const begin = beginMark(key);
   const end = endMark(key);
-  // Text of agents must not end our part.
+  // Agents' text must not contain the mark that ends our part.
   const safe = ours.replaceAll("<!--", "&lt;!--").slice(0, longestBody);
   const part = `${begin}\n${safe}\n${end}`;
   const text = present ?? "";

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { itemAt } from "../../domain/known.ts";
 
-// Headers between two neighbours, and headers that we write ourselves.
+// Hop-by-hop headers, and headers that we write ourselves.
 const ownToEachHop = new Set(
   "connection keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade".split(
     " ",

@@ -6,7 +6,7 @@ const auditReply = z
   .looseObject({ id: z.number(), at: z.string(), actor: z.string(), action: z.string(), result: z.number() })
   .openapi("AuditEntry");
 
-/** Who asked for which change. */
+/** The audit log: who requested which change. */
 export function auditEndpoints({ app }: ApiContext): Endpoint[] {
   return [
     endpoint("get /audit", {

@@ -31,7 +31,7 @@ const changesReply = z
   })
   .openapi("Changes");
 
-/** What there is to see of one build besides its state. */
+/** The parts of a build besides its state. */
 export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
   const { workspace } = app.ports;
   return [

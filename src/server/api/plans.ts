@@ -184,7 +184,7 @@ function faultsOf(plan: unknown, { text, format }: PlanBody, env: Environment): 
   return checkPlanText(JSON.stringify(plan), "json", env).faults.map((fault) => ({ ...fault, line: null }));
 }
 
-/** The body as a request: one that says nothing but a plan is the plan itself. */
+/** The body as a request: a body without the keys of a request is the plan itself. */
 function requestOf({ text, format }: PlanBody): z.infer<typeof requestSchema> | Response {
   const value = planValue(text, format);
   if (isRequest(value)) return checked(requestSchema, value, "the body");

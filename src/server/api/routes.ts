@@ -136,7 +136,7 @@ async function signIn({ req }: Context, { callers, cookie }: ApiContext): Promis
     return problem(401, "unauthorized", "this link was used or has expired", "wavesmith open makes another");
   // A path of ours; `//host` and `/\\host` would lead elsewhere.
   const location = /^\/(?![/\\])[\x21-\x7e]*$/.test(to) ? to : "/";
-  // Browsers send no server what follows `#`; the page takes it from there.
+  // Browsers never send the part after `#` to a server; the page reads it there.
   const headers = { ...cookie.set(session), location: `${location.replace(/#.*/, "")}#token=${session.pageToken}` };
   return new Response(null, {
     status: 303,

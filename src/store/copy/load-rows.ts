@@ -31,8 +31,8 @@ export async function loadRows(client: PoolClient, table: StoredTable, text: str
 }
 
 /**
- * Makes loaded rows those of a new installation: nothing of it runs yet, and nobody holds a lease.
- * Builds that ran go on as after a crash, with new sandboxes.
+ * Turns loaded rows into those of a new installation: nothing runs yet, and nobody holds a lease.
+ * Builds that were running continue as after a crash, with new sandboxes.
  */
 export async function finishLoad(client: PoolClient): Promise<void> {
   await setSequences(client);

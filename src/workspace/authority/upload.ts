@@ -15,8 +15,8 @@ export async function bundleMain(git: Git, gitDir: string, file: string): Promis
 }
 
 /**
- * Makes the repository `to` from a bundle that `bundleMain` wrote; one that is there stays. Fails
- * with `usage` for anything else.
+ * Creates the repository `to` from a bundle that `bundleMain` wrote; an existing one stays
+ * unchanged. Fails with `usage` for anything else.
  */
 export async function unpackUpload(
   git: Git,
