@@ -35,8 +35,8 @@ export const sandboxGuest: Benchmark = {
   },
 };
 
-// What `docker exec -i … socat` is: another process's standard streams joined to the socket. Slower
-// where there is no socat.
+// Like `docker exec -i … socat`: another process whose standard streams are joined to the socket.
+// Slower where there is no socat.
 const socat = "/usr/bin/socat";
 const relay = `
   const socket = require("node:net").connect({ path: process.argv[1], allowHalfOpen: true });

@@ -76,7 +76,7 @@ async function framesOf(pieces: readonly Piece[], { columns, rows, everyMs }: Fi
   };
   let next = everyMs;
   for (const { atMs, text } of pieces) {
-    // What lies between two frames of a long silence is the same.
+    // All frames of a long silence are the same.
     if (atMs >= next) take();
     while (atMs >= next) next += everyMs;
     await new Promise<void>((done) => terminal.write(text, done));

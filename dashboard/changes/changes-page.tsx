@@ -59,7 +59,10 @@ export function ChangesPage() {
 
 const remarkOf = (comment: Comment): Remark => ({ kind: "comment", comment });
 
-/** Who gets a comment: the task's next attempt while one is to come, otherwise the wave's fixer. */
+/**
+ * The recipient of a comment: the task's next attempt if there will be one, otherwise the wave's
+ * fixer.
+ */
 function commentingOn({ id, status, tasks }: Build, shown: string | undefined): Commenting | undefined {
   if (status === "completed" || status === "cancelled") return undefined;
   const isToCome = tasks.some((task) => task.id === shown && task.status !== "completed");

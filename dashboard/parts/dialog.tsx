@@ -15,7 +15,7 @@ export function Dialog({
   useEffect(() => {
     const dialog = element.current;
     dialog?.showModal();
-    // Whoever opened a form wants to fill it in, not to close it.
+    // A reader who opened a form wants to fill it in, not to close it.
     dialog?.querySelector<HTMLElement>("input, textarea, select")?.focus();
     return () => dialog?.close();
   }, []);

@@ -6,7 +6,7 @@ import { useAction } from "../api/use-action.ts";
 import { plainText } from "../parts/plain-text.ts";
 import { Empty, Failure, Shown } from "../parts/states.tsx";
 
-/** What a project remembers of its builds; the prompts of later builds contain it. */
+/** A project's memory of its builds; the prompts of later builds contain it. */
 export function ProjectMemory({ projectId }: { readonly projectId: string }) {
   const params = { path: { id: projectId } };
   const memory = useQuery({

@@ -9,7 +9,7 @@ import { Failure } from "../parts/states.tsx";
 
 const stale = { staleTime: 60_000, refetchOnWindowFocus: false } as const;
 
-/** What the server's machine has and lacks for building, as `doctor` finds it. */
+/** The state of the server's machine, as `doctor` reports it. */
 export function MachineChecks() {
   const look = (again: "true" | "false") => (): Promise<Doctor> =>
     read<Doctor>(api.GET("/api/v1/doctor", { params: { query: { again } } }));

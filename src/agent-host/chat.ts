@@ -8,7 +8,7 @@ interface ChatParts {
   readonly request: AgentHostRequest;
   readonly agent: AgentProcess;
   readonly events: Events;
-  /** What the person says, a `ChatLine` as JSON each. */
+  /** The person's input, one `ChatLine` as JSON per line. */
   readonly lines: AsyncIterable<string>;
 }
 

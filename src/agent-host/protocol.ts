@@ -51,7 +51,7 @@ export interface AgentHostRequest {
   readonly graceMs: number;
 }
 
-/** What a person says to the agent while it works: one line of JSON on stdin. */
+/** A person's message to the agent while it works: one line of JSON on stdin. */
 export interface AgentMessage {
   /** The message's name: the event that reports its delivery repeats it. */
   readonly message: number;
@@ -62,7 +62,7 @@ export interface AgentMessage {
   readonly urgent: boolean;
 }
 
-/** What a person says to an agent: a prompt, or that it is to end its turn. */
+/** A person's input to an agent in a chat: a prompt, or an interrupt of its turn. */
 export type ChatLine = { readonly prompt: string } | { readonly cancel: true };
 
 /** How an agent ended, and the exit code that says so. */

@@ -63,7 +63,7 @@ interface TaskFile {
   readonly conflicts: TaskContext["conflicts"];
   /** What the project remembers of earlier builds. */
   readonly memory: string;
-  /** What people said to the task's agent before this attempt. */
+  /** People's messages to the task's agent from before this attempt. */
   readonly messages: TaskContext["messages"];
   readonly findings: FixContext["findings"];
   /** The gate that requested a fix or checks, with its command and the end of its output. */

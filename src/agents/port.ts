@@ -37,7 +37,7 @@ export interface TaskContext {
   readonly memory: string;
 }
 
-/** What a person said to the task's agent before this attempt. */
+/** A person's message to the task's agent from before this attempt. */
 export interface PersonsMessage {
   readonly by: string;
   readonly text: string;

@@ -59,7 +59,7 @@ export function earlierPlanSection(earlier: EarlierPlan | null): string {
   return [...parts, ...retryLines].join("\n\n");
 }
 
-/** What the task is, in the words of the plan, and the images that belong to it. */
+/** The task's instructions from the plan, and their images. */
 export function instructionsSection({ instructions: text, title, images = [] }: PlanTask): string {
   const list = images.map((path) => `- ${code(path)}`).join("\n");
   return images.length === 0

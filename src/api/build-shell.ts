@@ -14,7 +14,7 @@ const dayMs = 24 * 3600 * 1000;
 export interface BuildShell {
   readonly guest: GuestClient;
   readonly sha: string;
-  /** What the checkout shows, such as `task api`. */
+  /** The content of the checkout, such as `task api`. */
   readonly what: string;
   readonly treePath: string;
   readonly env: Readonly<Record<string, string>>;

@@ -10,7 +10,7 @@ interface TestCase {
   readonly result: "passed" | "failed" | "error" | "skipped";
   /** Why it did not pass. */
   readonly reason: string;
-  /** What it rests on, such as findings and the end of the output. */
+  /** The evidence, such as findings and the end of the output. */
   readonly details: string;
 }
 

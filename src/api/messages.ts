@@ -14,7 +14,7 @@ export function messageState(view: BuildView, { taskKey, deliveredAt }: MessageV
   return over.has(findTask(view, taskKey)?.status ?? "") ? "missed" : "waiting";
 }
 
-/** What people told a task's agent, as JSON. */
+/** People's messages to a task's agent, as JSON. */
 export function messagesJson(view: BuildView, taskKey: string): object[] {
   return view.messages
     .filter((message) => message.taskKey === taskKey)

@@ -7,7 +7,7 @@ import { readPlanText } from "../plan/plan-text.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What `plan --json` prints. */
+/** The output of `plan --json`. */
 export interface PlanCheck {
   readonly waves: readonly { readonly number: number; readonly tasks: readonly string[] }[];
   readonly criticalPath: readonly string[];

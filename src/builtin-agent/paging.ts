@@ -7,7 +7,7 @@ const maxPageLines = 2_000;
 const maxPageLength = 48 * 1024;
 const maxLineLength = 2_000;
 const chunkBytes = 256 * 1024;
-/** A search for a far line ends here. */
+/** We stop searching for a distant line after this many bytes. */
 const maxScanBytes = 256 * 1024 * 1024;
 
 interface Range {

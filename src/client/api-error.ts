@@ -4,7 +4,7 @@ export class ApiError extends Error {
   readonly status: number;
   /** The stable code of docs/api.md; `unreachable` if there was no answer of the API. */
   readonly code: string;
-  /** What to do about it; null if the server does not say. */
+  /** The remedy; null if the server names none. */
   readonly remedy: string | null;
   readonly retryAfterMs: number | null;
   /** Everything that the answer says, such as the `faults` of a plan. */

@@ -1,11 +1,11 @@
-/** What a key may do. Each scope includes the ones before it. */
+/** The rights of a key. Each scope includes the ones before it. */
 export const scopes = ["read", "build", "admin"] as const;
 export type Scope = (typeof scopes)[number];
 
 /** Lists a scope with the ones it includes. */
 export const scopesWithin = (scope: Scope): Scope[] => scopes.slice(0, scopes.indexOf(scope) + 1);
 
-/** Whoever asks the API for something. */
+/** The caller of the API. */
 export interface Caller {
   readonly tenantId: string;
   /** The tenant's name. */
@@ -17,7 +17,7 @@ export interface Caller {
   readonly name: string;
 }
 
-/** What a tenant may have at once, and spend in all; null: no limit. */
+/** The limits on what a tenant has at once, and on what it spends in total; null: no limit. */
 export interface TenantLimits {
   /** Builds that have not ended. */
   readonly builds: number | null;
@@ -32,7 +32,7 @@ export interface TenantLimits {
 /** The limits that were set for one tenant; null: no limit, absent: the default. */
 export type OwnLimits = { readonly [Name in keyof TenantLimits]?: number | null };
 
-/** The limits that count for a tenant. */
+/** Returns the limits in force for a tenant. */
 export const limitsFor = (own: OwnLimits, defaults: TenantLimits): TenantLimits => ({ ...defaults, ...own });
 
 /**

@@ -1,4 +1,4 @@
-/** What one tenant has of the tasks that may run at once. */
+/** One tenant's share of the tasks that may run at once. */
 export interface SlotUse {
   readonly running: number;
   /** Its own limit; null: none. */

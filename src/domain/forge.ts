@@ -21,11 +21,11 @@ export const createPolicySchema = z.enum(["private", "public", "never"]);
 export const pullRequestStatuses = ["waiting", "open", "merged", "blocked", "closed"] as const;
 export type PullRequestStatus = (typeof pullRequestStatuses)[number];
 
-/** What a request waits for before it is merged. */
+/** The reason why a request is not merged yet, or `merged`. */
 export const mergeStates = ["off", "checks", "approval", "conflict", "queued", "merged"] as const;
 export type MergeState = (typeof mergeStates)[number];
 
-/** What a system of checks says of one commit. */
+/** The result of one check of a commit. */
 export interface ForgeCheck {
   readonly name: string;
   readonly state: "pending" | "passed" | "failed";

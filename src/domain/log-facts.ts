@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** What a line of the log is about; absent where nothing is known. */
+/** The subject of a log line; absent where it is unknown. */
 export interface LogFacts {
   readonly tenant?: string;
   readonly project?: string;

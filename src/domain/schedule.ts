@@ -6,7 +6,7 @@ export interface ScheduleTimes {
   readonly timezone: string;
 }
 
-/** What a build by schedule, push or label is to do: the data of its request. */
+/** The data of the request for a scheduled build. */
 export interface StandingRequest {
   readonly plan?: unknown;
   readonly brief?: string;

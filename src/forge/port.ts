@@ -2,8 +2,8 @@ import { type ErrorCode, WavesmithError } from "../domain/errors.ts";
 import type { ForgeCheck, ForgeName } from "../domain/forge.ts";
 
 // FP1. Every verb may be called again by a process that does not know how far an earlier one got.
-// So it first looks at what exists, and creates nothing twice. FP2. A credential is never in a URL,
-// an argument, a message or a repository's file.
+// So it first looks at what exists, and creates nothing twice.
+// FP2. A credential is never in a URL, an argument, a message or a repository's file.
 
 /** Why a forge did not do what was asked. */
 export type ForgeFault =
@@ -97,7 +97,7 @@ export interface PushRequest {
   readonly gitDir: string;
   readonly sha: string;
   readonly branch: string;
-  /** What we put there last; null: nothing. */
+  /** The commit that we last pushed there; null: none. */
   readonly expected: string | null;
 }
 

@@ -1,6 +1,6 @@
 import type { Notice } from "../domain/events/notices.ts";
 
-/** What is sent to an address. */
+/** The request to send to an address. */
 export interface NoticeRequest {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;

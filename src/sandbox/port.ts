@@ -175,9 +175,9 @@ export interface SandboxDriver {
   /** Measures for about a second, so do not use it as a heartbeat. Null when it does not run. */
   usage(projectId: ProjectId): Promise<SandboxUsage | null>;
   /**
-   * What the volume counts against its limit: what it takes on disk, or the sum of its files' sizes
-   * where that is more, as with sparse files. Null when counting takes longer, or cannot be done
-   * because the sandbox is not running.
+   * The size that counts against the volume's limit: its size on disk, or the sum of its files'
+   * sizes if that is larger, as with sparse files. Null if counting takes too long, or the sandbox
+   * is not running and cannot count.
    */
   volumeBytes(projectId: ProjectId, limitMs: number): Promise<number | null>;
   /**
@@ -235,6 +235,9 @@ export interface DriverTraits {
    * and each sandbox has its own memory limit.
    */
   readonly machine: "host" | "engine";
-  /** What is isolated from each other: jobs of one sandbox, whole sandboxes, or nothing. */
+  /**
+   * The units that are isolated from each other: the jobs of a sandbox, whole sandboxes, or
+   * nothing.
+   */
   readonly isolation: "jobs" | "sandboxes" | "none";
 }

@@ -14,7 +14,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   database: 503,
 };
 
-/** What a problem may say besides its code and detail. */
+/** The optional members of a problem. */
 export interface ProblemFields {
   readonly remedy?: string | null;
   readonly retryAfterMs?: number | null;

@@ -194,7 +194,7 @@ export interface JobLease {
   readonly fence: number;
 }
 
-/** What a project spent on one day (of UTC) in one role with one model. */
+/** A project's spending on one day (in UTC) in one role with one model. */
 export interface SpendingPart extends SpendingSum {
   readonly day: string;
   /** The agent that called it; `gates` for the agents of gates. */

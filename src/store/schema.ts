@@ -203,7 +203,7 @@ export const projects = pgTable(
     previewPort: integer("preview_port"),
     /** The origin of its own at which `serve` shows its preview; null without a domain. */
     previewOrigin: text("preview_origin"),
-    /** What its agents are told about earlier builds, in Markdown; people may edit it. */
+    /** The memory of earlier builds that its agents read, in Markdown; people may edit it. */
     memory: text("memory").notNull().default(""),
     createdAt: created(),
   },
@@ -640,7 +640,7 @@ export const questions = pgTable(
   ],
 );
 
-/** What people told the agents of tasks. */
+/** People's messages to the agents of tasks. */
 export const messages = pgTable(
   "messages",
   {
@@ -950,7 +950,7 @@ export const notifications = pgTable(
     text: text("text").notNull(),
     status: text("status").$type<(typeof notificationStatuses)[number]>().notNull().default("waiting"),
     tries: integer("tries").notNull().default(0),
-    /** When it is tried next; a try sets it before it begins. */
+    /** The time of the next try; a try sets it before it starts. */
     nextAt: moment("next_at").notNull(),
     /** Why the last try failed. */
     problem: text("problem"),
@@ -994,7 +994,7 @@ export const pullRequests = pgTable(
     /** The newest wave in it, and its commit. */
     waveNumber: integer("wave_number").notNull(),
     sha: text("sha").notNull(),
-    /** What we put on the branch last. */
+    /** The commit that we last pushed to the branch. */
     pushedSha: text("pushed_sha"),
     number: integer("number"),
     url: text("url"),
@@ -1025,7 +1025,7 @@ export const pullRequests = pgTable(
   ],
 );
 
-/** What was done for a pull request: a step with the same fingerprint is not done again. */
+/** The finished steps of a pull request: a step with the same fingerprint is not repeated. */
 export const forgeCalls = pgTable(
   "forge_calls",
   {

@@ -83,7 +83,7 @@ function requireKnown({ migrations }: BackupManifest, known: readonly string[]):
 }
 
 const unusedRemedy = "restore into a new data directory: --data DIR";
-/** What a person or `restore` itself may have made before. */
+/** Entries that a person or `restore` itself may have created before. */
 const harmless = new Set([".gitignore", "postgres.log"]);
 
 async function requireUnused(dataDir: string): Promise<void> {

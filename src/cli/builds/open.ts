@@ -26,7 +26,7 @@ export async function withBuilds(
   }
 }
 
-/** What a command that steers builds works with. */
+/** The builds and the session that a steering command works with. */
 export interface Steered {
   readonly builds: SteeredBuilds;
   /** The session of a command that works on the data directory itself. */

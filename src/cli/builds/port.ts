@@ -56,7 +56,7 @@ export interface Changes {
 
 export type DrivenBuild = Pick<BuildView["build"], "id" | "projectId" | "sandboxDriver">;
 
-/** What a person decides about, so that a decision that comes late changes nothing. */
+/** The subject of a person's decision, so that a late decision changes nothing. */
 export interface DecisionOf {
   readonly waveNumber: number;
   readonly sha: string | null;

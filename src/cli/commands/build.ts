@@ -114,7 +114,7 @@ export async function buildBrief(context: Context, text: string, options: BriefO
 /** Completes the plan of a brief here, where only its name and source are read. */
 const serversAgents = { default: { runtime: "command", command: "true" } };
 
-/** What the request says about the source. */
+/** The source in the request. */
 const requestOf = ({ repository }: OwnSource, { updateSource }: SourceOptions) => ({
   ...(repository === null ? {} : { repository }),
   // A person who includes uncommitted work wants it in a later build of the project, too.

@@ -14,7 +14,7 @@ const option = "--detach";
 /** Takes the place of `--detach` in the background process. */
 const backgroundOption = "--in-background";
 
-/** What the background process tells the one that started it. */
+/** The message from the background process to the one that started it. */
 interface Announcement {
   readonly buildId: string;
 }

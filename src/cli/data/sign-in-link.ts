@@ -16,7 +16,7 @@ export async function askForLink(config: Config, origin: string): Promise<string
   return `${origin}${path}`;
 }
 
-/** Opens the system's browser, if there is one; the printed link works at any rate. */
+/** Opens the system's browser, if there is one; the printed link works in any case. */
 export function showInBrowser(url: string): void {
   const program = process.platform === "darwin" ? "open" : "xdg-open";
   const browser = spawn(program, [url], { stdio: "ignore", detached: true });

@@ -59,7 +59,7 @@ export async function deliverBuild(deliverable: Deliverable, options: DeliverOpt
   return { ...delivery, next, lines: deliveryLines(deliverable, delivery, next) };
 }
 
-/** What the end of a build says about its branch. */
+/** The lines about the branch at the end of a build. */
 export interface AtEnd {
   /** Null when it was delivered before. */
   readonly delivered: Delivered | null;

@@ -1,7 +1,7 @@
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { createLetterReader, type KeySource, type LetterReaderParts } from "./letter-reader.ts";
 
-/** What a person can decide about a build that waits or has failed. */
+/** The decisions a person can make about a build that waits or has failed. */
 export type KeyedDecision = { readonly is: "approve" | "retry" } | { readonly is: "reject"; readonly reason: string };
 
 interface DecisionParts extends LetterReaderParts {

@@ -199,7 +199,7 @@ const withSetLimits = (model: ListedModel, { limits }: Pick<ModelProvider, "limi
 export interface CompatibleServer {
   readonly name: string;
   readonly models: readonly ListedModel[];
-  /** Why it cannot say; null if it could. */
+  /** Why the server cannot list its models; null if it can. */
   readonly problem: string | null;
 }
 

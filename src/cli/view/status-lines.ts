@@ -117,7 +117,7 @@ function taskLine(view: BuildView, wave: WaveView, task: TaskView): Line {
   return { tone, text: `  ${task.key} (${task.agent}): ${task.status}${time}${tried}${spent}${waits}${why}` };
 }
 
-/** Why a task of this wave did not finish in it. */
+/** Says why a task of this wave did not finish in it. */
 function leftBehind(wave: WaveView, task: TaskView): string {
   if (task.conflicts.some((conflict) => conflict.waveNumber === wave.number)) {
     return "conflicted, runs again in a later wave";

@@ -42,7 +42,7 @@ export type AttemptView = Fields<
   | "startedAt"
   | "endedAt"
 > & {
-  /** What its agent did last, in one line; null if nothing is known, or it is over. */
+  /** Its agent's last action, in one line; null if it is unknown or the attempt has ended. */
   readonly lastAction: string | null;
   /** Null for a fix or a generate attempt. */
   readonly taskKey: string | null;
@@ -143,7 +143,7 @@ export interface BuildView {
   readonly tasks: readonly TaskView[];
   readonly waves: readonly WaveView[];
   readonly preview: PreviewView | null;
-  /** Its requests at a forge, oldest wave first; absent when it delivers to none. */
+  /** Its pull requests, oldest wave first; absent if it delivers to no forge. */
   readonly pullRequests?: readonly PullRequestView[];
   /** Agents' questions, oldest first. */
   readonly questions: readonly QuestionView[];

@@ -1,8 +1,8 @@
 import { withBuildNote } from "../../domain/memory.ts";
 import type { ApprovalRow, BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 
-// What a project remembers of a build is made of facts in the database: titles of its plan,
-// people's decisions, verdicts of gates. No agent's own words are in it (W12).
+// A project's memory of a build is made from facts in the database: titles in its plan, people's
+// decisions, verdicts of gates. It has none of an agent's own words (W12).
 
 const maxItems = 12;
 const maxTextLength = 300;

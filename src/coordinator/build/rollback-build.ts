@@ -122,7 +122,7 @@ async function takeBack(
   await eventsOf(transaction, { ...build, epoch }).rolledBack(waveNumber, sha);
 }
 
-/** What the rollback is about to change, for undoing it. */
+/** The state that the rollback is about to change, so that it can be undone. */
 async function stateOf(
   transaction: StoreTransaction,
   { status, reason, headSha, endedAt }: BuildRow,

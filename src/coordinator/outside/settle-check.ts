@@ -7,8 +7,8 @@ import { type Giving, giveToFixer, type OutsideFinding } from "./give-to-fixer.t
 import { lookAgain } from "./look-again.ts";
 
 // CK1. Only the newest report on a check of a commit counts, in whatever order reports arrive, and
-// only reports on the build's latest commits. CK2. When a check turns green again, its finding is
-// dropped unless a fixer already has it.
+// only reports on the build's latest commits.
+// CK2. When a check turns green again, its finding is dropped unless a fixer already has it.
 
 export type ReportedCheck = EventData<"ci/check.completed">;
 

@@ -11,9 +11,9 @@ import type { Ports } from "../port.ts";
 import { findBuildOf, findBuildOfRequest } from "./find-build.ts";
 
 // TD1. A delivery's row and the events that follow from it are one commit. The outbox sends them,
-// so a process that dies after its answer loses nothing. TD2. An event's id is made from the id of
-// the comment, check or review, not of the delivery. So a webhook, a repeat of it and polling all
-// lead to one event.
+// so a process that dies after its answer loses nothing.
+// TD2. An event's id is made from the id of the comment, check or review, not of the delivery. So a
+// webhook, a repeat of it and polling all lead to one event.
 
 export interface IncomingDelivery {
   /** Its source and its id there. */

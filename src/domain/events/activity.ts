@@ -1,7 +1,7 @@
 import { z } from "zod";
 
-// What an agent reports that it does, the same for every agent. Texts are data (W12): they may come
-// from a model, a tool or a repository.
+// The actions that an agent reports, in one form for every agent. Texts are data (W12): they may
+// come from a model, a tool or a repository.
 
 const maxTextLength = 2_000;
 const maxEntries = 50;

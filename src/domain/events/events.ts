@@ -9,7 +9,7 @@ import { checkConclusionSchema, commandVerbs } from "./outside.ts";
 const metadataLimitBytes = 16 * 1024;
 const metadataLimitDepth = 64;
 
-/** Whatever a request wants to find on every event of its build. We never read it. */
+/** Data that a request wants on every event of its build. We never read it. */
 const metadataSchema = z
   .record(z.string(), z.unknown(), { error: "must be a JSON object" })
   .refine((metadata) => isShallow(metadata, metadataLimitDepth), {
@@ -67,7 +67,7 @@ const attemptRef = wave.extend({
 const sandbox = buildBase.partial({ buildId: true }).extend({ sandboxId: z.string(), driver: z.string() });
 const sandboxEnd = sandbox.extend({ reason: z.string() });
 
-/** What somebody did on a forge, or a CI system reported; `by` is their name there. */
+/** An action on a forge, or a report of a CI system; `by` is the name of the account there. */
 const outside = buildBase.extend({
   /** `owner/name` on a forge, or the project's name. */
   repository: z.string(),
@@ -111,7 +111,7 @@ export const eventSchemas = {
     kind: z.enum(["task", "fix", "generate"]),
     jobKey: z.string(),
   }),
-  /** What an agent reports while it works. For readers only: it is never sent to the engine. */
+  /** An agent's activity while it works. For readers only: it is never sent to the engine. */
   "agent/activity.reported": wave.extend({
     jobKey: z.string(),
     role: z.string(),

@@ -12,7 +12,7 @@ export const noticedEvents = [
 ] as const satisfies readonly BuildEventName[];
 export type NoticedEvent = (typeof noticedEvents)[number];
 
-/** What is sent about one event, before it is known where the dashboard is. */
+/** The content of a notice, before the dashboard's address is known. */
 export interface NoticeFacts {
   /** One for each event and address; the same in every try. */
   readonly id: string;
@@ -25,7 +25,7 @@ export interface NoticeFacts {
   readonly text: string;
 }
 
-/** What is sent about one event. */
+/** A notice about one event. */
 export interface Notice extends NoticeFacts {
   /** The page of the dashboard where a person decides or reads on; null if no server shows it. */
   readonly url: string | null;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-// What comes from outside: forges and CI systems.
+// Input from forges and CI systems.
 
 /** How a check ended. Those that only say "nothing to do" count as passed. */
 export const checkConclusionSchema = z.enum(["passed", "failed", "cancelled"]);

@@ -39,8 +39,8 @@ const acceptanceSchema = z.object({
 export type Acceptance = z.infer<typeof acceptanceSchema>;
 
 /**
- * What a later build of the project does with a source that has moved on: `forward` begins from it
- * when it has all that the project built, `merge` also merges it otherwise. Absent: nothing.
+ * How a later build of the project treats a source that has moved on: `forward` starts from it if
+ * it contains everything the project built, and `merge` merges it otherwise. Absent: it is ignored.
  */
 const sourceUpdate = z.enum(["forward", "merge"]).optional();
 

@@ -72,9 +72,9 @@ export interface Isolation {
 }
 
 /**
- * The environment of a launch: what the isolation gives, what every program of this sandbox gets,
- * and what the caller asks for, which wins. A name of the caller's also wins over the same one in
- * the other case, as of a proxy.
+ * The environment of a launch: the isolation's variables, those of every program in this sandbox,
+ * and the caller's, which win. The caller's also win over the same name in another case, such as
+ * `HTTP_PROXY` over `http_proxy`.
  */
 export function environmentFor(
   base: Readonly<Record<string, string>>,

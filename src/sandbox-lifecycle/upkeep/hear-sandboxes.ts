@@ -14,7 +14,7 @@ const maxPauseMs = 60_000;
 export interface SandboxHearing {
   /** Watches the sandboxes of this driver from now on. Safe to call again. */
   hear(driverName: string): void;
-  /** Resolves when no watch and no look is left. */
+  /** Resolves when every watch and check has ended. */
   stop(): Promise<void>;
 }
 

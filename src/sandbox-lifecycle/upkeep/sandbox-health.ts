@@ -9,11 +9,13 @@ import type { LifecyclePorts } from "../port.ts";
 import { withSandboxAlone } from "../sandbox-locks.ts";
 import { watchVolume } from "../volume-limit.ts";
 
-// Looking starts nothing. A result is recorded only if the row still has the boot that was looked
-// at, so any number of processes may look at once: the cron, one that got a hint, and one that
-// needs room.
+// A check starts nothing. Its result is recorded only if the row still has the boot that was
+// checked, so any number of processes may check at once: the cron, one that got a hint, and one
+// that needs room.
 
-/** A guest that does not answer within this, on a busy machine, is asked again in a minute. */
+/**
+ * How long to wait for a guest on a busy machine; if it does not answer, we ask again in a minute.
+ */
 const answerMs = 25_000;
 /** A sandbox that is silent for this long counts as lost. */
 const silentMs = 3 * 60_000;

@@ -20,7 +20,7 @@ export interface Token {
   readonly validMs: number;
 }
 
-/** What a browser shows with every request. */
+/** The credentials that a browser sends with every request. */
 export interface SessionProof {
   /** The token in the cookie. */
   readonly token: string;
@@ -31,7 +31,7 @@ export interface SessionProof {
 /** A session that was opened. */
 export type OpenedSession = Token & SessionProof;
 
-/** Who may ask the API: holders of a key, and browsers that showed one. */
+/** Who may call the API: holders of a key, and browsers that signed in with one. */
 export interface Callers {
   /** Returns the holder of a key; null if it is unknown, expired or revoked. */
   withKey(key: string): Promise<Caller | null>;

@@ -112,7 +112,7 @@ async function spanOf({ ports }: ApiContext["app"], id: string, query: z.infer<t
   return diffSpan(ports.store, id, query);
 }
 
-/** What waits for a person, in one build or in all. */
+/** The items that wait for a person, in one build or in all. */
 export function waitingEndpoints({ app }: ApiContext): Endpoint[] {
   const { store, clock } = app.ports;
   return [

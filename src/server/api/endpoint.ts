@@ -28,7 +28,7 @@ export interface ApiCall<Params, Query, Body> {
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
-  /** Whoever asks; an endpoint that needs nothing must not read it. */
+  /** The caller. An endpoint that needs no scope must not read it. */
   readonly caller: Caller;
   header(name: string): string | undefined;
   /** Aborted when the client is gone. */

@@ -28,7 +28,7 @@ export interface StreamSource {
   onMore(wake: () => void): { stop(): void };
 }
 
-/** Who reads a stream. */
+/** The reader of a stream. */
 export type Reader = Pick<ApiCall<never, never, never>, "gone" | "isAllowed">;
 
 const pollMs = 1_000;

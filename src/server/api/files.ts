@@ -129,7 +129,7 @@ const pageOfFolder = z.looseObject({
   nextCursor: z.string().nullable(),
 });
 
-/** What agents wrote must do nothing when a browser opens it from this origin. */
+/** Agents' files must do nothing when a browser opens them from this origin. */
 const asBytes = {
   "content-type": "application/octet-stream",
   "content-security-policy": "default-src 'none'; sandbox",

@@ -29,7 +29,10 @@ const agentReply = z
   .openapi("AgentReport");
 const untried = z.looseObject({ what: z.string(), remedy: z.string() }).nullable();
 
-/** What the server's machine has and lacks. It serves all tenants: only its operators may look. */
+/**
+ * Shows what the server's machine has and lacks. It serves all tenants, so only its operators may
+ * see this.
+ */
 export function machineEndpoints({ app, machine }: ApiContext): Endpoint[] {
   const operatorsMachine = () => {
     if (app.tenant.tenant !== defaultTenant)

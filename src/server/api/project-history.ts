@@ -29,7 +29,7 @@ const keptReply = z
   })
   .openapi("KeptSnapshot");
 
-/** What a project has left behind: its spending over time and the snapshots of its volume. */
+/** A project's history: its spending over time and the snapshots of its volume. */
 export function projectHistoryEndpoints({ app }: ApiContext): Endpoint[] {
   const { store, clock } = app.ports;
   return [

@@ -1,8 +1,8 @@
-// PB1. What runs is a copy of the npm package's files in a cache folder: it can be reached by the
-// user Postgres runs as, it has the symlinks npm leaves out, and it stays whole when node_modules
+// PB1. We run a copy of the npm package's files in a cache folder. The user that Postgres runs as
+// can reach it, it has the symlinks that npm leaves out, and it stays complete when node_modules
 // changes under a running server.
-// PB2. A copy appears in one rename, after it was written out and tried: a version's folder that is
-// there is whole.
+// PB2. A copy appears in one rename, after it was written and tried, so a version's folder that
+// exists is complete.
 // PB3. A cache folder that others may write to is never used.
 
 import { constants, type Dirent, existsSync, lstatSync, mkdirSync, readFileSync, statSync } from "node:fs";
