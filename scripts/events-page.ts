@@ -4,7 +4,7 @@ import { eventSchemas } from "../src/domain/events/events.ts";
 import { noticedEvents } from "../src/domain/events/notices.ts";
 import { fromOutside } from "../src/server/incoming-events.ts";
 
-// Writes docs/events.md from the events' schemas, so that the page cannot lie about them.
+// Writes docs/events.md from the events' schemas, so that the page is always right.
 
 type EventKey = keyof typeof eventSchemas;
 interface FieldSchema {

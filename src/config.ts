@@ -35,7 +35,7 @@ export interface Config {
   readonly serveKey: string | null;
   /** How `serve` prints what happens. */
   readonly log: "text" | "json";
-  /** How long to keep what; null: for ever. */
+  /** How long to keep each kind of data; null: for ever. */
   readonly retention: RetentionLimits;
   /** Where traces go; null: nowhere. */
   readonly traces: TraceSettings | null;
@@ -190,7 +190,7 @@ function appSettings(data: SettingValues): GitHubConfig["app"] {
   );
 }
 
-/** How long to keep what nobody uses, in milliseconds; null: for ever. */
+/** How long to keep unused data, in milliseconds; null: for ever. */
 export interface RetentionLimits {
   readonly buildsMs: number | null;
   readonly logsMs: number | null;

@@ -285,7 +285,7 @@ export interface Sandbox {
 export interface Snapshot {
   readonly id: string;
   readonly state: string;
-  /** Why it was taken, such as `asked`. */
+  /** The reason for the snapshot, such as `asked`. */
   readonly reason: string;
   readonly sizeBytes: number | null;
   readonly createdAt: string;

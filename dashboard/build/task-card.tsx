@@ -15,7 +15,7 @@ export function taskCards(graph: BuildGraph, states: readonly TaskState[]): Read
   const stateOf = new Map(states.map((state) => [state.id, state]));
   const workOf = new Map<string, Work>();
   for (const { work } of graph.waves) for (const one of work) if (one.task !== null) workOf.set(one.task, one);
-  // A path of one task says nothing.
+  // A path of only one task is not worth showing.
   const critical = new Set(graph.criticalPath.length > 1 ? graph.criticalPath : []);
   return new Map(
     graph.tasks.map((task) => [

@@ -10,7 +10,7 @@ interface RestoreDialogProps {
   readonly onRestore: () => void;
 }
 
-/** Says what restoring a snapshot does before it is done. */
+/** Explains what restoring a snapshot does, before doing it. */
 export function RestoreDialog({ projectId, snapshot: id, onClose, onRestore }: RestoreDialogProps) {
   const snapshot = useQuery(snapshotsQuery(projectId)).data?.find((one) => one.id === id);
   const builds = useQuery(buildsQuery(projectId)).data ?? [];

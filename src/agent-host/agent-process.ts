@@ -89,7 +89,7 @@ async function endGroup(child: ChildProcess, exit: Promise<Exit>, graceMs: numbe
   await exit;
 }
 
-/** Sends a signal to a group; returns false when nothing of it is left. */
+/** Sends a signal to a process group; returns false if the group is gone. */
 function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-pid, signal);

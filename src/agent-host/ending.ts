@@ -92,7 +92,10 @@ interface NudgesParts {
   readonly end: (description: string) => void;
 }
 
-/** Interrupts an agent that repeats itself, so that it can be told so, as often as allowed. */
+/**
+ * Interrupts an agent that repeats itself so that it can be warned, up to the allowed number of
+ * times.
+ */
 function createNudges({ graceMs, interrupt, end }: NudgesParts) {
   let count = 0;
   let repeated: { readonly description: string; readonly timer: NodeJS.Timeout } | null = null;

@@ -83,14 +83,14 @@ export const agentEnds = {
 } as const;
 export type AgentEnd = keyof typeof agentEnds;
 
-/** How many times an agent that ended without a valid result is asked for it again. */
+/** How many times we ask an agent again for its result if it ended without a valid one. */
 export const resultReasks = 2;
 
 /** This many identical tool calls with the same result in a row are a loop. */
 export const sameActionLimit = 4;
 /** The same for calls whose results the agent does not report, because they may differ. */
 export const sameUnseenLimit = 10;
-/** How many times an agent in a loop is told so before it is ended. */
+/** How many times we warn an agent that is in a loop before we end it. */
 export const loopNudges = 1;
 
 export interface QuestionOption {

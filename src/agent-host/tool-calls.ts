@@ -63,7 +63,8 @@ export function createToolCalls({ events, onLoop }: ToolCallsParts): ToolCalls {
     const id = call.toolCallId;
     const now = record(call);
     const isOver = now.status === "completed" || now.status === "failed";
-    // Many agents begin a call before they know its input, and some report it only when it is over.
+    // Many agents begin a call before they know its input, and some report the input only when the
+    // call has ended.
     if (!begun.has(id) && (now.status !== "pending" || isTellingInput(now.input))) {
       begun.add(id);
       report(id, now, "pending");
@@ -89,7 +90,7 @@ function resultOf({ rawOutput, content, status, _meta }: ToolCallUpdate, before:
   const { terminal_output_delta: delta } = (_meta ?? {}) as { terminal_output_delta?: { data?: unknown } };
   if (typeof delta?.data === "string") return `${typeof before === "string" ? before : ""}${delta.data}`;
   if (rawOutput !== undefined && rawOutput !== null) return rawOutput;
-  // Before a call is over, its content describes it.
+  // Until a call ends, its content describes it.
   const isOver = status === "completed" || status === "failed";
   const isShown = content?.some(({ type }) => type !== "terminal") === true;
   return isOver && isShown ? content : before;

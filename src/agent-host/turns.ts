@@ -81,8 +81,8 @@ const moved = (earlier: EarlierSession | null, { cwd }: AgentHostRequest): strin
     : `You go on in another folder: your tree is now ${cwd}. The earlier one, ${earlier.cwd}, is gone.\n\n`;
 
 /**
- * Whether the session of an earlier attempt cannot go on: the agent fails at once although its
- * model does not, or its conversation is longer than the model's window (HT4).
+ * Whether the session of an earlier attempt cannot be continued: the agent fails at once although
+ * its model works, or its conversation is longer than the model's window (HT4).
  */
 function isLost(session: AcpSession, { end }: AgentTurn, call: UnfinishedCall | null): boolean {
   if (session.earlier() === null || (end !== "model-error" && end !== "protocol-error")) return false;

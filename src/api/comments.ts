@@ -1,6 +1,6 @@
 import type { BuildView, CommentView } from "../coordinator/build/read-build.ts";
 
-/** Describes what became of a person's comment, such as `given to fix 1`. */
+/** Describes the outcome of a person's comment, such as `given to fix 1`. */
 export function commentState(view: BuildView, { state, attemptId }: CommentView): string {
   const attempt = view.waves.flatMap((wave) => wave.attempts).find(({ id }) => id === attemptId);
   const by = attempt === undefined ? "" : ` ${attempt.taskKey ?? attempt.kind} ${attempt.number}`;

@@ -8,8 +8,8 @@ export const memoryTag = (memory: string): string =>
   `"${createHash("sha256").update(memory).digest("base64url").slice(0, 27)}"`;
 
 /**
- * Replaces a project's memory. Fails with `usage` if it is too long, and with `conflict` if it is
- * no longer the one with this tag; a null tag replaces any.
+ * Replaces a project's memory. Fails with `usage` if it is too long, and with `conflict` if the
+ * memory no longer has this tag; a null tag skips that check.
  */
 export async function setMemory(
   { projects }: Pick<Store, "projects">,

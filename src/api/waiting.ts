@@ -12,7 +12,7 @@ export function liveAttempt(view: BuildView, taskKey: string): AttemptView | nul
   return wave?.attempts.find((attempt) => attempt.taskKey === taskKey && attempt.status !== "settled") ?? null;
 }
 
-/** Why the task does not run yet, in words; null if it runs or is over. */
+/** The reason why the task is not running yet, in words; null if it runs or has ended. */
 export function waitText(view: BuildView, task: TaskView): string | null {
   if (task.status === "pending") return pendingText(view, task);
   if (task.status === "joining") return "waits for the other tasks of the wave";

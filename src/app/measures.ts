@@ -12,7 +12,8 @@ export function createMeasures({ pool }: Database, { engine }: Config): () => Pr
     return [...(await Promise.all(parts)).flat(), ...measurePool(pool)];
   };
   let underWay: Promise<Measure[]> | null = null;
-  // Scrapes at the same moment share one reading, so that many of them cost the database no more.
+  // Scrapes at the same moment share one reading, so that many of them cost the database no more
+  // than one.
   return () => {
     underWay ??= read().finally(() => {
       underWay = null;

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createTail } from "./commands.ts";
 import { Refused } from "./files.ts";
 
-/** Programs that go on beside the agent, such as a server to test against. */
+/** Programs that keep running beside the agent, such as a server to test against. */
 export interface BackgroundPrograms {
   /** Starts a shell command; returns its name. */
   start(command: string): string;

@@ -13,7 +13,7 @@ interface Saved {
 
 export interface SavedSessions {
   save(sessionId: string, saved: Saved): void;
-  /** Returns the conversation; null if there is none that can go on. */
+  /** Returns the conversation; null if there is none that can be continued. */
   load(sessionId: string): ModelMessage[] | null;
 }
 

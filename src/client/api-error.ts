@@ -7,7 +7,7 @@ export class ApiError extends Error {
   /** The remedy; null if the server names none. */
   readonly remedy: string | null;
   readonly retryAfterMs: number | null;
-  /** Everything that the answer says, such as the `faults` of a plan. */
+  /** The whole body of the response, such as the `faults` of a plan. */
   readonly problem: Readonly<Record<string, unknown>>;
 
   constructor(

@@ -1,7 +1,7 @@
 import { EventSourceParserStream } from "eventsource-parser/stream";
 import { ApiError, errorOfAnswer } from "./api-error.ts";
 
-/** An event of a stream; `id` is where a later stream goes on. */
+/** An event of a stream; a later stream can continue after its `id`. */
 export interface ServerEvent {
   readonly id: number;
   /** The event's name, such as `project/wave.passed`. */

@@ -34,7 +34,7 @@ export interface Delivery {
   readonly outcome: "created" | "moved" | "unchanged" | "contained";
 }
 
-/** Where we put the branch last, and the result that was in it. */
+/** The commit that we last put on the branch, and the result that it contained. */
 const commitRef = (branch: string): string => `refs/wavesmith/delivered/${branch}`;
 const resultRef = (branch: string): string => `refs/wavesmith/delivered-result/${branch}`;
 

@@ -2,8 +2,8 @@ import { WavesmithError } from "../domain/errors.ts";
 import type { OwnGit } from "./own-git.ts";
 import { commitOf, type OwnRepository } from "./own-repository.ts";
 
-// Commits under the person's own name, made only where they asked for it. Dates are given, so that
-// making one again gives the same SHA.
+// Commits under the person's own name, made only if they asked for them. Dates are fixed, so that
+// making a commit again gives the same SHA.
 
 /** Returns the person's `Name <email>`. Fails with `usage` when git knows none. */
 async function ownIdentity(git: OwnGit): Promise<string> {
@@ -19,8 +19,8 @@ async function ownIdentity(git: OwnGit): Promise<string> {
 const stamp = (date: Date): string => `${Math.floor(date.getTime() / 1000)} +0000`;
 
 /**
- * Makes one commit by the person of everything between what they have checked out and the result.
- * Fails with `conflict` when there is no difference.
+ * Makes one commit, by the person, of all changes from their checkout to the result. Fails with
+ * `conflict` if there are none.
  */
 export async function squash(
   { git, root }: OwnRepository,

@@ -67,7 +67,7 @@ function join(socket: Socket, inside: Duplex): void {
   pipeline(inside, socket, (error) => error != null && inside.destroy());
 }
 
-/** Answers this connection's requests with why there is no preview, then closes it. */
+/** Answers this connection's requests with the reason why there is no preview, then closes it. */
 function answerWithReason(socket: Socket, unreached: Unreached): void {
   const answerer = createHttpServer((request, response) => answerUnreached(request, response, unreached));
   answerer.emit("connection", socket);

@@ -12,8 +12,8 @@ export interface UncommittedFile {
 }
 
 /**
- * Lists what agents would not see of a working tree, ignored files aside. `except` are absolute
- * paths that do not count, such as the plan's file.
+ * Lists the uncommitted files of a working tree, which agents would not see, except ignored ones.
+ * `except` are absolute paths that do not count, such as the plan's file.
  */
 export async function listUncommitted(
   { git, root, isBare }: OwnRepository,

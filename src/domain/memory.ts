@@ -28,8 +28,9 @@ const textOf = (sections: readonly Section[]): string =>
     .join("\n\n");
 
 /**
- * Returns the memory with a build's note, in place of its earlier one. The oldest notes go when
- * there is no room; what people wrote stays, and if that leaves no room, the memory stays as it is.
+ * Returns the memory with a build's note, which replaces its earlier one. The oldest notes are
+ * removed when there is no room; people's text stays, and if that leaves no room, the memory is
+ * unchanged.
  */
 export function withBuildNote(memory: string, buildId: string, facts: readonly string[]): string {
   const heading = headingOf(buildId);

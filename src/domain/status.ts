@@ -14,9 +14,9 @@ export type BuildStatus = z.infer<typeof buildStatusSchema>;
 export const activeBuildStatuses: readonly BuildStatus[] = ["running", "waiting", "cancelling"];
 /** Builds that use a sandbox now. */
 export const sandboxBuildStatuses: readonly BuildStatus[] = ["running", "cancelling"];
-/** Builds that are over, until somebody retries them. */
+/** Builds that have ended, until somebody retries them. */
 export const endedBuildStatuses: readonly BuildStatus[] = ["completed", "failed", "cancelled"];
-/** Builds that go on without a person. */
+/** Builds that continue without a person. */
 export const movingBuildStatuses: readonly BuildStatus[] = ["queued", "running", "cancelling"];
 
 export const waveStatusSchema = z.enum([

@@ -120,7 +120,7 @@ function explainInvalidCheck(request: AddedCheckRequest, stage: StageState, comm
 function findingsOf({ check, output }: AddedCheckRequest, { evidence, findings }: GateResult): Finding[] {
   const { name, why, command } = check;
   const finding = createFailure("added-check", `${name} (${why}): exit ${evidence.exitCode} of ${command}`);
-  // Missing output needs no mention.
+  // Do not mention missing output.
   const more = output.trim() === "" ? findings.filter(({ rule }) => rule !== "command-failed") : findings;
   return [finding, ...more.map((other) => ({ ...other, message: `${name}: ${other.message}` }))];
 }

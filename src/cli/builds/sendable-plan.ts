@@ -12,8 +12,8 @@ export async function readPlanForServer(file: string) {
 }
 
 /**
- * Returns the plan of a file without faults as a value that needs no other file. Its source is
- * sent apart.
+ * Returns the plan of a file without faults as a value that needs no other file. Its source is sent
+ * separately.
  */
 export async function sendablePlan(file: string): Promise<Record<string, unknown>> {
   const { plan } = await readPlanForServer(file);

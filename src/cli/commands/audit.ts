@@ -6,7 +6,7 @@ import { openStore } from "../parts.ts";
 
 const most = 100;
 
-/** `audit`: lists who asked for which change, newest first, in every tenant. */
+/** `audit`: lists who requested which change, newest first, in every tenant. */
 export async function audit(context: Context): Promise<number> {
   await refuseServer(context);
   const { store, close } = await openStore(await context.config(), "audit", context.warn);

@@ -6,7 +6,9 @@ import { bytesText, count } from "../output/format.ts";
 import { backUp, restoreBackup } from "../parts/backup.ts";
 import { isUsed } from "../parts.ts";
 
-/** `backup FILE`: writes everything that another machine needs to go on into one file. */
+/**
+ * `backup FILE`: writes everything that another machine needs to continue the builds into one file.
+ */
 export async function backup(context: Context, file: string): Promise<number> {
   await refuseServer(context);
   const config = await context.config();

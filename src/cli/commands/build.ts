@@ -117,7 +117,7 @@ const serversAgents = { default: { runtime: "command", command: "true" } };
 /** The source in the request. */
 const requestOf = ({ repository }: OwnSource, { updateSource }: SourceOptions) => ({
   ...(repository === null ? {} : { repository }),
-  // A person who includes uncommitted work wants it in a later build of the project, too.
+  // Whoever includes uncommitted work also wants it in a later build of the project.
   ...(updateSource || repository?.uncommitted === true ? { updateSource: true } : {}),
 });
 

@@ -6,8 +6,8 @@ import type { Context } from "../context.ts";
 import { build } from "./build.ts";
 
 /**
- * `ci PLAN`: builds a plan, waits for its end, and leaves what a CI system shows: JUnit in the file
- * that `junit` names, and a summary where GitHub Actions wants it. The exit code is the build's.
+ * `ci PLAN`: builds a plan, waits for its end, and writes reports for the CI system: JUnit to the
+ * file that `junit` names, and a summary for GitHub Actions. The exit code is the build's.
  */
 export async function ci(context: Context, file: string, { junit }: { junit?: string | undefined }): Promise<number> {
   let buildId: string | null = null;

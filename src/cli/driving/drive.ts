@@ -33,7 +33,7 @@ export interface DriveOptions extends Steered {
 
 /**
  * Drives a stored build to its end, shows it, and returns the exit code. Ctrl-C cancels it. A
- * person at the terminal can decide about a build that waits or failed, and it goes on.
+ * person at the terminal can decide about a build that waits or failed, and it continues.
  */
 export async function driveToEnd(options: DriveOptions): Promise<number> {
   const { context, builds, interrupts, buildId } = options;

@@ -23,9 +23,9 @@ export interface ProjectTurn {
 }
 
 /**
- * Waits until the project's earlier build is over. Shows that build, and drives it if no other
- * process does. Returns the earlier build if it waits for a person, because that may take for ever;
- * otherwise null: it is this build's turn.
+ * Waits until the project's earlier build has ended. Shows that build, and drives it if no other
+ * process does. Returns the earlier build if it waits for a person, because that may take for ever.
+ * Otherwise returns null: it is this build's turn.
  */
 export async function untilItsTurn({ context, builds, presenter, buildId }: ProjectTurn): Promise<SeenBuild | null> {
   for (;;) {

@@ -5,7 +5,7 @@ import { currentFacts, factsOf } from "../../domain/log-facts.ts";
 export interface JsonLog {
   info(message: string): void;
   warn(message: string): void;
-  /** Logs an event that was sent, with what its request wants on every line. */
+  /** Logs an event that was sent, with the request's metadata on every line. */
   event(event: { readonly name: string; readonly id: string; readonly data: Readonly<Record<string, unknown>> }): void;
 }
 

@@ -31,7 +31,7 @@ export interface UncommittedChoice {
   readonly include: boolean;
   /** Uncommitted work is left out. */
   readonly ignore: boolean;
-  /** Absolute paths of files that are no work, such as the plan's. */
+  /** Absolute paths of files that do not count as work, such as the plan's. */
   readonly except: ReadonlySet<string>;
 }
 

@@ -70,8 +70,8 @@ export interface WatchedPreview {
 }
 
 /**
- * Watches a preview until the signal (returns null) or until it is over (returns why). Reports a
- * crash and the restart; the address stays the same.
+ * Watches a preview until the signal (returns null) or until it has ended (returns the reason).
+ * Reports a crash and the restart; the address stays the same.
  */
 export async function watchPreview({ find, say, signal, everyMs = 1_000 }: WatchedPreview): Promise<string | null> {
   let before: PreviewView["status"] = "ready";

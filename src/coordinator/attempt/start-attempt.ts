@@ -84,8 +84,8 @@ export async function startAttemptJob(ports: Ports, attemptRef: AttemptRef): Pro
     { status: "running", startedAt: ports.clock.now() },
   );
   if (started !== undefined || (isAtWork && !sharesTree(attempt))) return true;
-  // Its job is over, or ended with its shared tree, and nothing reports that end. If the attempt is
-  // settled, the caller closes what is left.
+  // Its job has ended, perhaps with its shared tree, and nothing reports that end. If the attempt
+  // is settled, the caller cleans up.
   return (await ports.store.attempts.get({ id: attempt.id })).status !== "settled";
 }
 

@@ -95,7 +95,8 @@ export async function prepareSandbox(ports: Ports, buildId: string): Promise<voi
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status !== "running") return;
   const { guest } = await ensureSandbox(ports, build);
-  // Only one build of a project runs at a time, so the homes of earlier builds are of no use.
+  // Only one build of a project runs at a time, so the homes of earlier builds are no longer
+  // needed.
   for (const { path } of (await guest.stat("homes")) === null ? [] : await guest.list("homes")) {
     if (path !== `homes/${buildId}`) await guest.remove(path, { recursive: true });
   }

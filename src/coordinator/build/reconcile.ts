@@ -41,8 +41,8 @@ export async function reconcileBuilds(ports: Ports, projectIds: "all" | Readonly
 }
 
 /**
- * Starts the tasks that were held back for other tenants or a limit, as far as they have room. To
- * ask in vain is no progress: a request that was lost meanwhile must still be sent again.
+ * Starts tasks that were held back for other tenants or a limit, as far as there is room. If there
+ * is none, that is no progress, so that a lost request is still sent again.
  */
 async function startHeldBack(ports: Ports, buildId: string): Promise<void> {
   await ports.store.transaction("start-held-back", async (transaction) => {

@@ -6,8 +6,8 @@ import type { SourceState } from "../../workspace/port.ts";
 import type { Ports } from "../port.ts";
 import { joiner } from "../wave/merge-branches.ts";
 
-// A project goes on from its own main. A source that has moved on since is taken in where the build
-// begins: main itself moves when the first wave with it has passed its gates (W3).
+// A project continues from its own main. If its source has moved on since, the build starts from a
+// merge of both; main itself moves when the first wave with that merge has passed its gates (W3).
 
 /** Where a build begins, and how its source compares with the project's main. */
 export interface BuildBase {

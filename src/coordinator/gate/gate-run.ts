@@ -9,7 +9,7 @@ export interface GateRunRef {
   readonly fence: number;
 }
 
-/** A gate run that has been asked for, and so has a key for its job. */
+/** A gate run that has been requested, and therefore has a key for its job. */
 export type AskedGateRun = GateRunRow & { readonly jobKey: string };
 
 export interface LoadedGate {

@@ -34,7 +34,7 @@ export async function reportActivities(
   }
 }
 
-/** Returns who reports; null for a job without an agent, such as a preview. */
+/** Returns the agent that reports; null for a job without an agent, such as a preview. */
 async function findSubject(transaction: StoreTransaction, { ownerKind, ownerId }: ReportingJob) {
   if (ownerKind === "attempt") {
     const { attempt, wave, task } = await transaction.attemptInContext(ownerId);

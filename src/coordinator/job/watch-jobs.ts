@@ -123,7 +123,7 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
 async function renewWatched(ports: Ports, owner: string, watched: ReadonlyMap<string, unknown>): Promise<void> {
   const renewed = await ports.store.renewLeases(owner, leaseMs);
   // If the database failed while we released or took a lease, nobody watches that job, and our
-  // renewals would keep it so for ever.
+  // renewals would keep anyone else from watching it.
   const unwatched = renewed.filter((key) => !watched.has(key));
   if (unwatched.length > 0) await ports.store.jobs.update({ key: unwatched, leaseOwner: owner }, { leaseOwner: null });
 }

@@ -101,7 +101,7 @@ interface Search {
   readonly wraps: boolean;
 }
 
-/** Text that is hidden from a terminal or escaped is searched both as it is and as it reads. */
+/** Hidden or escaped text is searched in two forms: raw, and as a terminal shows it. */
 function searchesIn(bytes: string): Search[] {
   const raw = plainView(bytes);
   const shown = withoutTerminal(raw);
@@ -155,7 +155,7 @@ const dumpedIn = (dumps: readonly Dump[], { bytes, name }: SecretForms): Range[]
 
 /** The length at which output without a line end is cut, between two values. */
 const longLine = 64 * 1024;
-/** This many characters of an encoded secret at a line's end are no coincidence. */
+/** This many characters of an encoded secret at a line's end cannot be a coincidence. */
 const surelyBegun = 16;
 
 /**

@@ -29,7 +29,7 @@ export async function tasksWithSlots(
   const started = keys.slice(0, free);
   const isHeldBack = started.length < keys.length;
   const now = ports.clock.now();
-  // A build that waits for a slot stands still on purpose, so nobody needs to wake it.
+  // A build that waits for a slot makes no progress on purpose, so nothing needs to wake it.
   if (isHeldBack) await transaction.builds.update({ id: build.id }, { heldBackAt: now, movedAt: now });
   else if (build.heldBackAt !== null) await transaction.builds.update({ id: build.id }, { heldBackAt: null });
   return started;

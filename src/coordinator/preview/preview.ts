@@ -178,7 +178,7 @@ export async function settlePreview(
     await set({ status: "stopped", reason: state.cancelReason });
     return;
   }
-  // For example, its machine restarted and nobody has asked for it since.
+  // For example, its machine restarted and nobody has requested it since.
   if (state.status === "lost" && isForgotten(ports, row)) {
     await set({ status: "asleep", reason: "nothing used it for a while" });
     return;

@@ -6,7 +6,7 @@ import type { Ports } from "../port.ts";
 import { findPreviewSandbox } from "./preview-sandbox.ts";
 import { wakePreview } from "./wake-preview.ts";
 
-/** A connection to a preview, or why there is none: it is starting, or it is over. */
+/** A connection to a preview, or the reason why there is none: it is starting, or it has ended. */
 export type PreviewReach =
   | { readonly kind: "connected"; readonly connection: Duplex }
   | { readonly kind: "starting" | "over"; readonly why: string };

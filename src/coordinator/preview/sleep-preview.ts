@@ -12,7 +12,7 @@ import { clearPreviews, shownPreviews } from "./preview-sandbox.ts";
 /** Counting many small files is slow. */
 const countMs = 20_000;
 
-/** Whether nobody has asked for this preview for as long as the setting allows. */
+/** Whether this preview has had no request for as long as the setting allows. */
 export function isForgotten(ports: Ports, { requestedAt }: PreviewRow): boolean {
   const { previewTtlMs } = ports.sandboxPolicy;
   return previewTtlMs !== null && ports.clock.now().getTime() - (requestedAt?.getTime() ?? 0) >= previewTtlMs;
@@ -35,7 +35,7 @@ export async function sleepIdlePreviews(ports: Ports): Promise<{ asleep: string[
   return { asleep, ended };
 }
 
-/** Returns false when somebody asked for it, or its row changed, since the row was read. */
+/** Returns false if the preview was requested, or its row changed, since the row was read. */
 async function sleepPreview(ports: Ports, row: PreviewRow, reason: string): Promise<boolean> {
   const { buildId, jobKey, requestedAt, status } = row;
   const [asleep] = await ports.store.previews.update(

@@ -29,7 +29,7 @@ export async function approveWave(ports: Ports, buildId: string, decision: Perso
   await decide(ports, buildId, { ...decision, is: "approved" }, async (transaction, build, waiting) => {
     if (head !== waiting.headSha) pushed = head;
     const wave = pushed === null ? waiting : { ...waiting, headSha: pushed, epoch: waiting.epoch + 1, fixRounds: 0 };
-    // A word about one commit is no word about what was pushed on top of it.
+    // A decision about one commit does not cover what was pushed on top of it.
     const approved = { ...wave, headSha: about?.sha ?? wave.headSha };
     const { headSha, epoch, fixRounds } = wave;
     await transaction.approvals.insert({ ...row(ports, approved), decision: "approved", by });

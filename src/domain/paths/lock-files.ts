@@ -1,4 +1,4 @@
-/** Files that package managers write: long, and of no use to a reader of a change. */
+/** Files that package managers write: long, and useless to somebody who reads a change. */
 const lockFileNames = ["package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "*.lock", "go.sum"];
 
 /** Their globs, at any depth. */

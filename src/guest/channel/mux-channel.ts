@@ -8,7 +8,7 @@ import { largestPayloadBytes } from "./mux-frames.ts";
 
 /** How many bytes either side may send on a channel before the other one has read them. */
 export const channelRoomBytes = 256 * 1024;
-/** Smaller parts are copied, because a view keeps the whole chunk it lies in. */
+/** Smaller parts are copied, because a view keeps its whole chunk in memory. */
 const copiedBytes = 16 * 1024;
 /** More parts than this are joined into one, because each costs memory besides its bytes. */
 const maxParts = 512;

@@ -50,7 +50,7 @@ export function createJobInput(path: string): JobInput {
     },
     feed: async (stream) => {
       const gone = new AbortController();
-      stream.on("error", () => gone.abort()); // EPIPE: the program reads no more, which is no error.
+      stream.on("error", () => gone.abort()); // EPIPE: the program has stopped reading, which is fine.
       stream.on("close", () => gone.abort());
       while (!gone.signal.aborted) {
         await waitUntil(changes, () => fed < kept || ended, { waitMs: 3_600_000, signal: gone.signal });

@@ -104,7 +104,7 @@ export function endpoint<
   };
 }
 
-/** A request's body that is a plan, as it was sent. */
+/** The body of a request that is a plan, as it was sent. */
 export interface PlanBody {
   readonly text: string;
   readonly format: "yaml" | "json";

@@ -15,8 +15,8 @@ export interface DockerLeftovers {
 }
 
 /**
- * Returns what the engine holds for data directories that no longer exist, by directory. Fails like
- * every call to the engine.
+ * Returns the engine's containers and volumes of data directories that no longer exist, by
+ * directory. Fails like every call to the engine.
  */
 export async function findLeftovers(
   environment: Readonly<Record<string, string | undefined>>,
