@@ -2,7 +2,10 @@ import { useState } from "react";
 
 const mostKept = 2_000;
 
-/** The files that the reader has marked as viewed, kept in this browser. A changed file is not. */
+/**
+ * The files that the reader has marked as viewed, stored in this browser. A file that changes loses
+ * its mark.
+ */
 export function useViewed(buildId: string) {
   const key = `wavesmith-viewed ${buildId}`;
   const [names, setNames] = useState<readonly string[]>(() => stored(key));

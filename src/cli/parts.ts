@@ -208,7 +208,7 @@ export async function openStore(
  */
 export async function driverForTrial(config: Config, name: string): Promise<Pick<SandboxDriver, "check">> {
   requireDriverName(name);
-  // An engine is tried without a folder of ours.
+  // A trial of a Docker engine needs no folder of ours.
   if (traitsOf(name).machine === "host") makeDataDir(config);
   return createDriver(name, {
     dataDir: config.dataDir,

@@ -2,7 +2,7 @@
 export class ApiError extends Error {
   /** The status of the answer; 0 if there was none. */
   readonly status: number;
-  /** The stable code of docs/api.md; `unreachable` if there was no answer of the API. */
+  /** The stable code from docs/api.md; `unreachable` if the API did not answer. */
   readonly code: string;
   /** The remedy; null if the server names none. */
   readonly remedy: string | null;

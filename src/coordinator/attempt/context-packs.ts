@@ -128,7 +128,7 @@ async function rejectionOf({ store }: Ports, { approvalId }: AttemptRow): Promis
   return { gate: "approval", findings: [finding], command: null, outputTail: "" };
 }
 
-/** A comment, as a finding like those of gates. One from a forge or CI says so. */
+/** Turns a comment into a finding like those of gates, and marks one from a forge or CI. */
 const commentFinding = ({ file, line, text, by, origin }: CommentRow): Finding => ({
   rule: origin === null ? `comment by ${by}` : `from outside, by ${by}`,
   severity: "high",

@@ -108,8 +108,9 @@ async function startPreview(ports: Ports, build: BuildRow, row: PreviewRow): Pro
 }
 
 /**
- * Makes room for a preview. Previews give way to builds, and the preview requested last goes first.
- * Fails with `capacity`, retryable, when the machine has no room for one more sandbox.
+ * Makes room for a preview. Previews give way to builds, and the preview that was requested last
+ * gets the room. Fails with `capacity`, retryable, when the machine has no room for one more
+ * sandbox.
  */
 async function makeRoom(ports: Ports): Promise<void> {
   for (;;) {

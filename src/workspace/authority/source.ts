@@ -118,7 +118,7 @@ function emptyTree(git: Git, gitDir: string): Promise<Sha> {
 
 const rootCommit = (git: Git, gitDir: string, tree: Sha): Promise<Sha> => commitFolder(git, gitDir, { tree });
 
-/** Commits a folder's tree, on top of the folder as it was read before if that is given. */
+/** Commits a folder's tree, on top of the commit of an earlier reading if one is given. */
 export async function commitFolder(
   git: Git,
   gitDir: string,

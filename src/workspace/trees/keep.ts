@@ -40,7 +40,7 @@ const maxOddPaths = 1_000;
 
 export interface KeepContext {
   readonly authority: Authority;
-  /** The base's tree, and the dependency folders it does not have as its own. */
+  /** The base's tree, and the dependency folders that it does not track itself. */
   readonly base: { readonly tree: Sha; readonly excluded: readonly string[] };
   crashPoint(name: string): Promise<void>;
 }

@@ -102,7 +102,9 @@ function pathFolders({ PATH, execPath }: ToolSources): string[] {
   return isSystem(own) ? [...folders, own] : [own, ...folders];
 }
 
-/** Shows what a folder of PATH needs; returns its entries for PATH inside. */
+/**
+ * Makes visible the folders that a PATH entry needs; returns its entries for PATH in the sandbox.
+ */
 function showPathFolder(folder: string, sources: ToolSources, found: Map<string, string>): string[] {
   const source = real(folder);
   if (!existsSync(source) || !statSync(source).isDirectory()) return [];

@@ -23,7 +23,7 @@ const openFiles = 16_384;
 
 /** The inputs of a container; if any of them changes, the container is replaced. */
 export interface Wants {
-  /** The image's id, because a new build of the image makes another sandbox. */
+  /** The image's id, because a rebuilt image requires a new container. */
   readonly image: string;
   readonly network: SandboxSpec["network"]["mode"];
   readonly limits: SandboxSpec["limits"];
