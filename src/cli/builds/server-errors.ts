@@ -19,7 +19,9 @@ const remedies: Readonly<Record<string, string>> = {
 export const isPassing = (error: unknown): boolean =>
   error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status >= 500);
 
-/** Waits for an answer; rejects with the error that the same failure has in a data directory. */
+/**
+ * Waits for an answer. Turns a failure into the error that commands report for a data directory.
+ */
 export async function inOurWords<Data>(answer: Promise<Data>): Promise<Data> {
   try {
     return await answer;

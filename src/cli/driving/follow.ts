@@ -46,7 +46,7 @@ export async function follow({ watch, whole, presenter, until }: FollowedWatch):
   return present(view, "the build");
 }
 
-/** Calls `look` repeatedly until it returns true; on a full disk, waits for space. */
+/** Calls `look` repeatedly until it returns true; if the disk is full, waits for space. */
 async function repeat(step: () => Promise<boolean>): Promise<void> {
   for (;;) {
     const isLast = await step().catch((error: unknown) => {

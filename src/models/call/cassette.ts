@@ -25,7 +25,7 @@ interface Place {
   readonly conversation: string;
   /** How many messages it has. */
   readonly length: number;
-  /** The digest of all its plain words. */
+  /** The digest of the plain words in all its messages. */
   readonly content: string;
 }
 
