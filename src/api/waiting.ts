@@ -37,7 +37,9 @@ function pendingText(view: BuildView, task: TaskView): string {
   return roleIsFull(view, wave, task) ?? `waits for wave ${wave.number} to pass`;
 }
 
-/** Says that the wave has as many tasks of the task's role as it may have; null if it has not. */
+/**
+ * Says that the wave already has as many tasks of this role as it may have; null if there is room.
+ */
 function roleIsFull({ build, tasks }: BuildView, wave: WaveView, { agent }: TaskView): string | null {
   const most = build.plan.limits.tasksPerAgentPerWave;
   const members = new Set(wave.taskKeys);

@@ -6,7 +6,10 @@ import type { ModelProvider } from "./port.ts";
 
 const count = z.number().int().positive().nullish();
 
-/** A model as servers list it: vLLM, LM Studio, llama.cpp and OpenRouter name its window each. */
+/**
+ * A model as servers list it. vLLM, LM Studio, llama.cpp and OpenRouter each have their own name
+ * for its window.
+ */
 const listedSchema = z.object({
   id: z.string(),
   max_model_len: count,

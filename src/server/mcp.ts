@@ -12,8 +12,8 @@ interface McpRoute {
 }
 
 /**
- * Answers a request of the Model Context Protocol (streamable HTTP). It keeps no session: each
- * request has its key, with which its tools call the API.
+ * Answers a request of the Model Context Protocol (streamable HTTP). There are no sessions: each
+ * request carries a key, and its tools call the API with that key.
  */
 export async function answerMcp({ req }: Context, { callers, api }: McpRoute): Promise<Response> {
   const key = /^Bearer (\S+)$/i.exec(req.header("authorization") ?? "")?.[1];

@@ -3,9 +3,9 @@ import { messageOf } from "../../domain/errors.ts";
 import type { LifecyclePorts } from "../port.ts";
 import { checkSandboxes } from "./sandbox-health.ts";
 
-// HS1. A driver's report is a hint to look, never a fact. The look decides, and the check of every
-// minute finds what was missed.
-// HS2. Many changes in one moment, or several of one sandbox, cause one look.
+// HS1. A driver's report is a hint to check, never a fact. Only the check decides, and the one that
+// runs every minute finds what was missed.
+// HS2. Many changes at the same moment, or several of one sandbox, cause one check.
 
 const settleMs = 250;
 const firstPauseMs = 1_000;
