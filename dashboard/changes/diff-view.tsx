@@ -200,9 +200,10 @@ function useSeen() {
     if (element === null) return;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const observer = new IntersectionObserver(
-      ([entry]) => {
+      (entries) => {
         clearTimeout(timer);
-        if (entry?.isIntersecting !== true) return;
+        // The browser may report several changes at once; the last one is how things are now.
+        if (entries.at(-1)?.isIntersecting !== true) return;
         timer = setTimeout(() => {
           setSeen(true);
           observer.disconnect();
