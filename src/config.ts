@@ -1,7 +1,7 @@
 import { availableParallelism, totalmem } from "node:os";
 import { delimiter, resolve } from "node:path";
 import { type EngineSettings, engineSettings } from "./config/engine.ts";
-import { type MailServerSettings, mailServer } from "./config/mail-server.ts";
+import { mailServer } from "./config/mail-server.ts";
 import { briefAgent, type ModelSettings, modelSettings, namedValues } from "./config/model-providers.ts";
 import { type GivenPreviewDomain, previewDomain } from "./config/preview-domain.ts";
 import { type SettingValues, settingsSchema } from "./config/settings.ts";
@@ -10,6 +10,7 @@ import { type ShownSetting, showSettings } from "./config/shown-settings.ts";
 import { durationMsOf, sizeBytesOf } from "./config/units.ts";
 import type { TaskSlots, TenantLimits } from "./domain/access.ts";
 import { WavesmithError } from "./domain/errors.ts";
+import type { MailServer } from "./domain/mail-server.ts";
 import type { AgentSpec } from "./domain/plan/plan.ts";
 import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox/sandbox.ts";
 import type { DriverName } from "./sandbox/drivers/registry.ts";
@@ -52,7 +53,7 @@ export interface Config {
   /** Private hosts that `notify` may call. */
   readonly notifyHosts: readonly string[];
   /** The server that sends mail for `notify`; null: mail cannot be sent. */
-  readonly mailServer: MailServerSettings | null;
+  readonly mailServer: MailServer | null;
   /** How we reach GitHub, and sign in there. */
   readonly github: GitHubConfig;
   /** Private hosts from which a plan may be fetched. */

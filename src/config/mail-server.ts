@@ -1,19 +1,9 @@
 import { WavesmithError } from "../domain/errors.ts";
+import type { MailServer } from "../domain/mail-server.ts";
 import type { SettingValues } from "./settings.ts";
 
-/** The server that sends mail, as `notifications/mail.ts` takes it. */
-export interface MailServerSettings {
-  readonly protocol: "smtp" | "smtps";
-  readonly host: string;
-  readonly port: number;
-  readonly user: string | null;
-  readonly password: string | null;
-  readonly from: string;
-  readonly allowed: readonly string[] | null;
-}
-
 /** Reads the mail server; null if none is set. A user needs a password and the other way round. */
-export function mailServer(data: SettingValues): MailServerSettings | null {
+export function mailServer(data: SettingValues): MailServer | null {
   const { WAVESMITH_SMTP_SERVER: server, WAVESMITH_SMTP_USER: user, WAVESMITH_SMTP_PASSWORD: password } = data;
   if (server === undefined) return null;
   if ((user === undefined) !== (password === undefined))

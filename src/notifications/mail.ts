@@ -1,23 +1,11 @@
 import { messageOf } from "../domain/errors.ts";
 import type { Notice } from "../domain/events/notices.ts";
+import type { MailServer } from "../domain/mail-server.ts";
 import type { TryResult } from "./port.ts";
 
 // ML1. A password goes to the server over TLS only, unless the server is on this machine.
 // ML2. A plan may come from anybody who may start builds, so it can send mail only to addresses
 // that the settings allow.
-
-/** The server that sends mail. */
-export interface MailServer {
-  /** `smtps` is TLS from the start; `smtp` switches to TLS with STARTTLS. */
-  readonly protocol: "smtp" | "smtps";
-  readonly host: string;
-  readonly port: number;
-  readonly user: string | null;
-  readonly password: string | null;
-  readonly from: string;
-  /** Addresses and domains that plans may send to; null: any. */
-  readonly allowed: readonly string[] | null;
-}
 
 const timeoutMs = 8_000;
 

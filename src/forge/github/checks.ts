@@ -1,6 +1,7 @@
 import type { ForgeCheck } from "../../domain/forge.ts";
 import type { CheckReport } from "../port.ts";
 import type { GitHubClient } from "./client.ts";
+import { allPages } from "./pages.ts";
 import { placeOf } from "./repositories.ts";
 
 /** GitHub accepts no more in one call, and after a crash a second call would add them twice. */
@@ -43,20 +44,6 @@ export async function ensureStatus({ request }: GitHubClient, report: CheckRepor
   );
   if (isThere) return;
   await request("POST /repos/{owner}/{repo}/statuses/{sha}", { ...place, sha, state, description, context });
-}
-
-/** GitHub shows at most this many checks of a commit, 100 on a page. */
-const mostPages = 10;
-
-/** Reads full pages until one is not full, so that no failed check is overlooked. */
-async function allPages<Item>(read: (page: number) => Promise<readonly Item[]>): Promise<Item[]> {
-  const items: Item[] = [];
-  for (let page = 1; page <= mostPages; page += 1) {
-    const found = await read(page);
-    items.push(...found);
-    if (found.length < 100) break;
-  }
-  return items;
 }
 
 const failing = new Set(["failure", "timed_out", "cancelled", "action_required", "startup_failure", "stale"]);

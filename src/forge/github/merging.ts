@@ -1,6 +1,7 @@
 import { ForgeError, type ForgeRepository, type MergeResult, type RequestState } from "../port.ts";
 import { readChecks } from "./checks.ts";
 import type { GitHubClient } from "./client.ts";
+import { allPages } from "./pages.ts";
 import { placeOf } from "./repositories.ts";
 
 interface QueueAnswer {
@@ -45,19 +46,16 @@ async function readReview(
   name: string,
   { number, headSha }: Pick<RequestState, "number" | "headSha">,
 ): Promise<RequestState["review"]> {
+  const place = { ...placeOf(name), pull_number: number, per_page: 100 };
+  const reviews = await allPages(async (page) => {
+    return (await request("GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", { ...place, page })).data;
+  });
   const words = new Map<string, string>();
-  for (let page = 1; page <= 10; page += 1) {
-    const { data } = await request("GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", {
-      ...placeOf(name),
-      ...{ pull_number: number, per_page: 100, page },
-    });
-    for (const { user, state, author_association: rank, commit_id: sha } of data) {
-      // Anybody may review a public repository, so only reviews by its own people count.
-      if (!["OWNER", "MEMBER", "COLLABORATOR"].includes(rank) || user === null) continue;
-      const isOld = state === "APPROVED" && sha !== headSha;
-      if (["APPROVED", "CHANGES_REQUESTED", "DISMISSED"].includes(state)) words.set(user.login, isOld ? "" : state);
-    }
-    if (data.length < 100) break;
+  for (const { user, state, author_association: rank, commit_id: sha } of reviews) {
+    // Anybody may review a public repository, so only reviews by its own people count.
+    if (!["OWNER", "MEMBER", "COLLABORATOR"].includes(rank) || user === null) continue;
+    const isOld = state === "APPROVED" && sha !== headSha;
+    if (["APPROVED", "CHANGES_REQUESTED", "DISMISSED"].includes(state)) words.set(user.login, isOld ? "" : state);
   }
   const last = [...words.values()];
   if (last.includes("CHANGES_REQUESTED")) return "changes-requested";
