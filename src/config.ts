@@ -15,7 +15,7 @@ import type { AgentSpec } from "./domain/plan/plan.ts";
 import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox/sandbox.ts";
 import type { DriverName } from "./sandbox/drivers/registry.ts";
 
-// The only file that reads the process environment. The README's table and .env.example list every
+// The only file that reads the process environment. docs/settings.md and .env.example list every
 // setting.
 
 export interface Config {

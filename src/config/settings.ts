@@ -376,7 +376,7 @@ export const settingsSchema = z.object({
 export type SettingValues = z.infer<typeof settingsSchema>;
 export type SettingName = keyof typeof settingsSchema.shape;
 
-/** The settings as the README and .env.example list them. */
+/** The settings as docs/settings.md and .env.example list them. */
 export const settings: readonly { name: SettingName; default: string; describes: string }[] = Object.entries(
   settingsSchema.shape,
 ).map(([name, schema]) => {
