@@ -124,7 +124,7 @@ function typeOf(schema: Schema): string {
   const { $ref, type } = schema;
   if ($ref !== undefined) return `components["schemas"][${JSON.stringify($ref.split("/").at(-1))}]`;
   if (schema.const !== undefined) return JSON.stringify(schema.const);
-  if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
+  if (schema.enum !== undefined) return `(${schema.enum.map((value) => JSON.stringify(value)).join(" | ")})`;
   const parts = schema.anyOf ?? schema.oneOf;
   if (parts !== undefined) return `(${parts.map(typeOf).join(" | ")})`;
   if (schema.allOf !== undefined) return `(${schema.allOf.map(typeOf).join(" & ")})`;

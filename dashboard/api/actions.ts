@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { keepPageToken } from "./page-token.ts";
-import { api, read } from "./request.ts";
+import { api, dataOf } from "./request.ts";
 import { useAction } from "./use-action.ts";
 
 // The actions of a person. After each one, all data that it may have changed is fetched again.
@@ -17,21 +17,21 @@ function send(id: string, steering: Steering): Promise<unknown> {
   const params = { path: { id } };
   switch (steering.act) {
     case "approve":
-      return read(api.POST("/api/v1/builds/{id}/approve", { params, body: { by } }));
+      return dataOf(api.POST("/api/v1/builds/{id}/approve", { params, body: { by } }));
     case "reject":
-      return read(api.POST("/api/v1/builds/{id}/reject", { params, body: { by, reason: steering.reason } }));
+      return dataOf(api.POST("/api/v1/builds/{id}/reject", { params, body: { by, reason: steering.reason } }));
     case "cancel":
-      return read(api.POST("/api/v1/builds/{id}/cancel", { params, body: { reason: `cancelled from ${by}` } }));
+      return dataOf(api.POST("/api/v1/builds/{id}/cancel", { params, body: { reason: `cancelled from ${by}` } }));
     case "rollback":
-      return read(api.POST("/api/v1/builds/{id}/rollback", { params, body: { wave: steering.wave } }));
+      return dataOf(api.POST("/api/v1/builds/{id}/rollback", { params, body: { wave: steering.wave } }));
     case "retry":
-      return read(api.POST("/api/v1/builds/{id}/retry", { params, body: {} }));
+      return dataOf(api.POST("/api/v1/builds/{id}/retry", { params, body: {} }));
     case "resume":
-      return read(api.POST("/api/v1/builds/{id}/resume", { params, body: {} }));
+      return dataOf(api.POST("/api/v1/builds/{id}/resume", { params, body: {} }));
     case "answer": {
       const { question: n, answer } = steering;
       const asked = { params: { path: { id, n } }, body: { answer, by } };
-      return read(api.POST("/api/v1/builds/{id}/questions/{n}/answer", asked));
+      return dataOf(api.POST("/api/v1/builds/{id}/questions/{n}/answer", asked));
     }
   }
 }
@@ -49,28 +49,28 @@ export const useSandbox = (projectId: string) =>
   useAction(["sandboxes", "snapshots"], (asked: SandboxAct) => {
     const params = { path: { id: projectId } };
     return asked.act === "restore"
-      ? read(api.POST("/api/v1/projects/{id}/sandbox/restore", { params, body: { snapshot: asked.snapshot } }))
-      : read(api.POST(`/api/v1/projects/{id}/sandbox/${asked.act}`, { params }));
+      ? dataOf(api.POST("/api/v1/projects/{id}/sandbox/restore", { params, body: { snapshot: asked.snapshot } }))
+      : dataOf(api.POST(`/api/v1/projects/{id}/sandbox/${asked.act}`, { params }));
   });
 
 /** Starts a preview that is asleep, or stops it. */
 export const usePreview = (buildId: string) =>
   useAction(["previews"], (act: "start" | "stop") =>
-    read(api.POST(`/api/v1/previews/{id}/${act}`, { params: { path: { id: buildId } } })),
+    dataOf(api.POST(`/api/v1/previews/{id}/${act}`, { params: { path: { id: buildId } } })),
   );
 
 /** Signs in with a key, or out. */
 export function useSession() {
   const client = useQueryClient();
   const signIn = useMutation({
-    mutationFn: (key: string) => read<{ token: string }>(api.POST("/api/v1/session", { body: { key } })),
+    mutationFn: (key: string) => dataOf(api.POST("/api/v1/session", { body: { key } })),
     onSuccess: ({ token }) => {
       keepPageToken(token);
       return client.invalidateQueries();
     },
   });
   const signOut = useMutation({
-    mutationFn: () => read(api.DELETE("/api/v1/session")),
+    mutationFn: () => dataOf(api.DELETE("/api/v1/session")),
     onSettled: () => {
       keepPageToken(null);
       return client.resetQueries();

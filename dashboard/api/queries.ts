@@ -1,21 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { isMoving } from "../parts/tones.ts";
-import { api, read } from "./request.ts";
-import type {
-  Build,
-  BuildGraph,
-  BuildRow,
-  GateRun,
-  InboxItem,
-  Page,
-  Plan,
-  Preview,
-  Project,
-  Sandbox,
-  Session,
-  Snapshot,
-  TaskDetail,
-} from "./types.ts";
+import { api, dataOf } from "./request.ts";
 
 // Every question the pages ask. Keys begin with the thing, so that an event can name what changed.
 
@@ -27,14 +12,14 @@ const isOver = (status: string | undefined): boolean =>
 
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
-  queryFn: ({ signal }) => read<Session>(api.GET("/api/v1/session", { signal })),
+  queryFn: ({ signal }) => dataOf(api.GET("/api/v1/session", { signal })),
   retry: false,
   staleTime: Number.POSITIVE_INFINITY,
 });
 
 export const inboxQuery = queryOptions({
   queryKey: ["inbox"],
-  queryFn: async ({ signal }) => (await read<{ items: InboxItem[] }>(api.GET("/api/v1/inbox", { signal }))).items,
+  queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/inbox", { signal }))).items,
   refetchInterval: listMs,
 });
 
@@ -43,22 +28,20 @@ export const buildsQuery = (project?: string) =>
     queryKey: ["builds", project ?? null],
     queryFn: async ({ signal }) => {
       const query = { limit: 100, ...(project === undefined ? {} : { project }) };
-      return (await read<Page<BuildRow>>(api.GET("/api/v1/builds", { params: { query }, signal }))).items;
+      return (await dataOf(api.GET("/api/v1/builds", { params: { query }, signal }))).items;
     },
     refetchInterval: listMs,
   });
 
 export const projectsQuery = queryOptions({
   queryKey: ["projects"],
-  queryFn: async ({ signal }) =>
-    (await read<Page<Project>>(api.GET("/api/v1/projects", { params: all, signal }))).items,
+  queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/projects", { params: all, signal }))).items,
   refetchInterval: 10_000,
 });
 
 export const sandboxesQuery = queryOptions({
   queryKey: ["sandboxes"],
-  queryFn: async ({ signal }) =>
-    (await read<Page<Sandbox>>(api.GET("/api/v1/sandboxes", { params: all, signal }))).items,
+  queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/sandboxes", { params: all, signal }))).items,
   refetchInterval: listMs,
 });
 
@@ -67,28 +50,27 @@ export const snapshotsQuery = (projectId: string) =>
     queryKey: ["snapshots", projectId],
     queryFn: async ({ signal }) => {
       const params = { path: { id: projectId } };
-      return (await read<{ items: Snapshot[] }>(api.GET("/api/v1/projects/{id}/snapshots", { params, signal }))).items;
+      return (await dataOf(api.GET("/api/v1/projects/{id}/snapshots", { params, signal }))).items;
     },
   });
 
 export const previewsQuery = queryOptions({
   queryKey: ["previews"],
-  queryFn: async ({ signal }) => (await read<{ items: Preview[] }>(api.GET("/api/v1/previews", { signal }))).items,
+  queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/previews", { signal }))).items,
   refetchInterval: listMs,
 });
 
 export const buildQuery = (id: string) =>
   queryOptions({
     queryKey: ["build", id, "state"],
-    queryFn: ({ signal }) => read<Build>(api.GET("/api/v1/builds/{id}", { params: { path: { id } }, signal })),
+    queryFn: ({ signal }) => dataOf(api.GET("/api/v1/builds/{id}", { params: { path: { id } }, signal })),
     refetchInterval: ({ state: { data } }) => (isOver(data?.status) ? false : pollMs),
   });
 
 export const graphQuery = (id: string) =>
   queryOptions({
     queryKey: ["build", id, "graph"],
-    queryFn: ({ signal }) =>
-      read<BuildGraph>(api.GET("/api/v1/builds/{id}/graph", { params: { path: { id } }, signal })),
+    queryFn: ({ signal }) => dataOf(api.GET("/api/v1/builds/{id}/graph", { params: { path: { id } }, signal })),
     // Polled while a wave moves, to show what its agents are doing right now.
     refetchInterval: ({ state: { data } }) => (data?.waves.some(({ status }) => isMoving(status)) ? pollMs : false),
   });
@@ -97,28 +79,27 @@ export const gatesQuery = (id: string) =>
   queryOptions({
     queryKey: ["build", id, "gates"],
     queryFn: async ({ signal }) =>
-      (await read<{ items: GateRun[] }>(api.GET("/api/v1/builds/{id}/gates", { params: { path: { id } }, signal })))
-        .items,
+      (await dataOf(api.GET("/api/v1/builds/{id}/gates", { params: { path: { id } }, signal }))).items,
   });
 
 export const taskQuery = (id: string, task: string) =>
   queryOptions({
     queryKey: ["build", id, "task", task],
     queryFn: ({ signal }) =>
-      read<TaskDetail>(api.GET("/api/v1/builds/{id}/tasks/{task}", { params: { path: { id, task } }, signal })),
+      dataOf(api.GET("/api/v1/builds/{id}/tasks/{task}", { params: { path: { id, task } }, signal })),
   });
 
 export const planQuery = (id: string) =>
   queryOptions({
     queryKey: ["build", id, "plan"],
-    queryFn: ({ signal }) => read<Plan>(api.GET("/api/v1/builds/{id}/plan", { params: { path: { id } }, signal })),
+    queryFn: ({ signal }) => dataOf(api.GET("/api/v1/builds/{id}/plan", { params: { path: { id } }, signal })),
   });
 
 export const planTextQuery = (id: string) =>
   queryOptions({
     queryKey: ["plan-text", id],
     queryFn: ({ signal }) =>
-      read<string>(api.GET("/api/v1/builds/{id}/plan/text", { params: { path: { id } }, parseAs: "text", signal })),
+      dataOf(api.GET("/api/v1/builds/{id}/plan/text", { params: { path: { id } }, parseAs: "text", signal })),
     // What the reader types must not be replaced.
     refetchOnWindowFocus: false,
     gcTime: 0,
@@ -136,7 +117,7 @@ export const diffQuery = (id: string, { task, wave }: DiffOf) =>
     queryFn: ({ signal }) => {
       const query = { ...(task === undefined ? {} : { task }), ...(wave === undefined ? {} : { wave }) };
       const params = { path: { id }, query };
-      return read<string>(api.GET("/api/v1/builds/{id}/diff", { params, parseAs: "text", signal }));
+      return dataOf(api.GET("/api/v1/builds/{id}/diff", { params, parseAs: "text", signal }));
     },
     retry: false,
   });

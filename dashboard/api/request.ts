@@ -11,11 +11,4 @@ export const client = createClient({
   },
 });
 export const { api } = client;
-export { ApiError };
-
-/**
- * Returns what a call answered, as the dashboard reads it: the document leaves open what the
- * answers of `status --json` hold. Fails with `ApiError`.
- */
-export const read = async <Reply>(call: Parameters<typeof dataOf<unknown>>[0]): Promise<Reply> =>
-  (await dataOf(call)) as Reply;
+export { ApiError, dataOf };

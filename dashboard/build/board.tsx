@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { Build, BuildGraph } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { TaskCard, type TaskCardData, taskCards } from "./task-card.tsx";
 
 const columns = [
@@ -10,7 +10,7 @@ const columns = [
 ] as const;
 
 /** The tasks of a build by status. */
-export function Board({ build, graph }: { readonly build: Build; readonly graph: BuildGraph }) {
+export function Board({ build, graph }: { readonly build: ApiType<"Build">; readonly graph: ApiType<"BuildGraph"> }) {
   const cards = [...taskCards(graph, build.tasks).values()];
   const statusOf = ({ state, task }: TaskCardData): string => state?.status ?? task.status;
   return (

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { useSteering } from "../api/actions.ts";
-import type { Build, BuildGraph, GraphWave } from "../api/types.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Money, usdText } from "../parts/money.tsx";
@@ -16,7 +16,13 @@ import { RollbackDialog } from "./rollback-dialog.tsx";
 import { TimeLeft } from "./time-left.tsx";
 
 /** The top of a build's page: its name, its progress and its buttons. */
-export function BuildHead({ build, graph }: { readonly build: Build; readonly graph: BuildGraph | undefined }) {
+export function BuildHead({
+  build,
+  graph,
+}: {
+  readonly build: ApiType<"Build">;
+  readonly graph: ApiType<"BuildGraph"> | undefined;
+}) {
   const { project, projectId, status, phase, reason, startedAt, endedAt, spent, budget, preview, id } = build;
   return (
     <div className="stack" style={{ gap: "0.6rem" }}>
@@ -73,10 +79,10 @@ export function BuildHead({ build, graph }: { readonly build: Build; readonly gr
   );
 }
 
-const isStarted = ({ status }: GraphWave): boolean => status !== "planned";
+const isStarted = ({ status }: ApiType<"GraphWave">): boolean => status !== "planned";
 
 /** The gate that blocks a wave, or the attempts that failed in it. */
-function Blockers({ buildId, wave }: { readonly buildId: string; readonly wave: GraphWave | undefined }) {
+function Blockers({ buildId, wave }: { readonly buildId: string; readonly wave: ApiType<"GraphWave"> | undefined }) {
   const why = wave?.reason ?? "";
   if (why.startsWith("rejected: ")) return <>: {why}</>;
   const last = wave?.work.findLast(({ kind }) => kind === "gate");
@@ -104,7 +110,13 @@ function Blockers({ buildId, wave }: { readonly buildId: string; readonly wave: 
 
 type Asked = "cancel" | "rollback" | null;
 
-function Actions({ build, graph }: { readonly build: Build; readonly graph: BuildGraph | undefined }) {
+function Actions({
+  build,
+  graph,
+}: {
+  readonly build: ApiType<"Build">;
+  readonly graph: ApiType<"BuildGraph"> | undefined;
+}) {
   const [asked, setAsked] = useState<Asked>(null);
   const steering = useSteering(build.id);
   const { status } = build;

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { useLiveBuild } from "../api/follow-build.ts";
 import { buildQuery, graphQuery } from "../api/queries.ts";
-import type { Build, BuildGraph } from "../api/types.ts";
 import { GatePanel } from "../gates/gate-panel.tsx";
 import { useIsNarrow } from "../parts/screen.ts";
 import { Failure, Loading, Shown } from "../parts/states.tsx";
@@ -81,7 +81,7 @@ function ViewTabs() {
   );
 }
 
-function View({ build, graph }: { readonly build: Build; readonly graph: BuildGraph }) {
+function View({ build, graph }: { readonly build: ApiType<"Build">; readonly graph: ApiType<"BuildGraph"> }) {
   const { view = "graph", task } = route.useSearch();
   const navigate = route.useNavigate();
   const isNarrow = useIsNarrow();

@@ -1,10 +1,10 @@
 import { Link } from "@tanstack/react-router";
-import type { BuildRow } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { StatusBadge } from "../parts/status.tsx";
 import { Ago, Took } from "../parts/times.tsx";
 
 /** Builds, one to a line. */
-export function BuildTable({ rows }: { readonly rows: readonly BuildRow[] }) {
+export function BuildTable({ rows }: { readonly rows: readonly ApiType<"BuildRow">[] }) {
   return (
     <ul className="card list">
       {rows.map(({ id, project, status, reason, tasks, createdAt, startedAt, endedAt }) => (

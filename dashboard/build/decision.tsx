@@ -1,14 +1,14 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { useSteering } from "../api/actions.ts";
-import type { Build } from "../api/types.ts";
 import { Failure } from "../parts/states.tsx";
 import { Left } from "../parts/times.tsx";
 import { useKeys } from "../shell/keyboard.ts";
 import { RejectDialog } from "./reject-dialog.tsx";
 
 /** The build's question to the reader, with buttons to answer it. */
-export function Decision({ build }: { readonly build: Build }) {
+export function Decision({ build }: { readonly build: ApiType<"Build"> }) {
   return (
     <>
       {build.questions.map((question) => (
@@ -19,7 +19,13 @@ export function Decision({ build }: { readonly build: Build }) {
   );
 }
 
-function Question({ build, question }: { readonly build: Build; readonly question: Build["questions"][number] }) {
+function Question({
+  build,
+  question,
+}: {
+  readonly build: ApiType<"Build">;
+  readonly question: ApiType<"Build">["questions"][number];
+}) {
   const steering = useSteering(build.id);
   const answer = (word: "allow" | "deny"): void =>
     steering.mutate({ act: "answer", question: question.id, answer: word });
@@ -46,7 +52,7 @@ function Question({ build, question }: { readonly build: Build; readonly questio
   );
 }
 
-function Approval({ build }: { readonly build: Build }) {
+function Approval({ build }: { readonly build: ApiType<"Build"> }) {
   const [isRejecting, setRejecting] = useState(false);
   const steering = useSteering(build.id);
   const wave = build.waves.at(-1);

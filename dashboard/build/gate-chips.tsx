@@ -1,11 +1,11 @@
 import { Link } from "@tanstack/react-router";
-import type { GraphWave } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { StatusDot } from "../parts/status.tsx";
 
 const order = ["testing", "critic", "integration"];
 
 /** The latest run of each gate of a wave; a click shows its evidence. */
-export function GateChips({ buildId, wave }: { readonly buildId: string; readonly wave: GraphWave }) {
+export function GateChips({ buildId, wave }: { readonly buildId: string; readonly wave: ApiType<"GraphWave"> }) {
   const latest = new Map(wave.work.filter(({ kind }) => kind === "gate").map((run) => [run.label, run]));
   const runs = [...latest.values()].sort((one, other) => order.indexOf(one.label) - order.indexOf(other.label));
   return (

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { buildQuery, planTextQuery } from "../api/queries.ts";
-import { api, read } from "../api/request.ts";
-import type { Build } from "../api/types.ts";
+import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
 import { PageHead } from "../parts/page-head.tsx";
 import { Failure, Shown } from "../parts/states.tsx";
@@ -42,13 +42,13 @@ export function PlanPage() {
   );
 }
 
-function EditedPlan({ build, before }: { readonly build: Build; readonly before: string }) {
+function EditedPlan({ build, before }: { readonly build: ApiType<"Build">; readonly before: string }) {
   const [text, setText] = useState(before);
   const navigate = useNavigate();
   const { id, status } = build;
   const isAtWork = status === "running" || status === "queued" || status === "cancelling";
   const resume = useAction(["build", "builds", "inbox"], () =>
-    read(
+    dataOf(
       api.PUT("/api/v1/builds/{id}/plan", {
         params: { path: { id } },
         body: text,

@@ -1,7 +1,7 @@
-import type { Build } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 
 /** How many tasks are done, failed and at work. A task is done once its wave has passed. */
-export function Progress({ build: { status, tasks, waves } }: { readonly build: Build }) {
+export function Progress({ build: { status, tasks, waves } }: { readonly build: ApiType<"Build"> }) {
   const passed = new Set(waves.filter((wave) => wave.status === "passed").map(({ number }) => number));
   const present = tasks.filter((task) => task.status !== "removed");
   const count = (...statuses: readonly string[]) => present.filter((task) => statuses.includes(task.status)).length;

@@ -1,11 +1,11 @@
 import { useState } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { useSteering } from "../api/actions.ts";
-import type { Build, GraphWave } from "../api/types.ts";
 import { ConfirmDialog } from "./confirm-dialog.tsx";
 
 interface RollbackDialogProps {
-  readonly build: Build;
-  readonly waves: readonly GraphWave[];
+  readonly build: ApiType<"Build">;
+  readonly waves: readonly ApiType<"GraphWave">[];
   readonly onClose: () => void;
 }
 

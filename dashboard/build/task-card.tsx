@@ -1,19 +1,22 @@
-import type { BuildGraph, GraphTask, TaskState, Work } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { StatusDot } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
 
 export interface TaskCardData {
-  readonly task: GraphTask;
-  readonly state: TaskState | undefined;
+  readonly task: ApiType<"GraphTask">;
+  readonly state: ApiType<"TaskState"> | undefined;
   /** Its last attempt. */
-  readonly work: Work | undefined;
+  readonly work: ApiType<"Work"> | undefined;
   readonly isCritical: boolean;
 }
 
 /** The data on a task's card. */
-export function taskCards(graph: BuildGraph, states: readonly TaskState[]): ReadonlyMap<string, TaskCardData> {
+export function taskCards(
+  graph: ApiType<"BuildGraph">,
+  states: readonly ApiType<"TaskState">[],
+): ReadonlyMap<string, TaskCardData> {
   const stateOf = new Map(states.map((state) => [state.id, state]));
-  const workOf = new Map<string, Work>();
+  const workOf = new Map<string, ApiType<"Work">>();
   for (const { work } of graph.waves) for (const one of work) if (one.task !== null) workOf.set(one.task, one);
   // A path of only one task is not worth showing.
   const critical = new Set(graph.criticalPath.length > 1 ? graph.criticalPath : []);
@@ -54,7 +57,11 @@ export function TaskCard({ task, state, work, isCritical }: TaskCardData) {
   );
 }
 
-function noteOf(task: GraphTask, state: TaskState | undefined, work: Work | undefined): string {
+function noteOf(
+  task: ApiType<"GraphTask">,
+  state: ApiType<"TaskState"> | undefined,
+  work: ApiType<"Work"> | undefined,
+): string {
   const status = state?.status ?? task.status;
   if (status === "failed") return state?.reason ?? "failed";
   if (work?.endedAt === null && work.lastAction !== null) return work.lastAction;

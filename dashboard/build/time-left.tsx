@@ -1,8 +1,8 @@
-import type { BuildGraph } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { durationText, useNow } from "../parts/times.tsx";
 
 /** About how long the rest takes: the waves to come, each as long as those before. */
-export function TimeLeft({ graph: { waves } }: { readonly graph: BuildGraph }) {
+export function TimeLeft({ graph: { waves } }: { readonly graph: ApiType<"BuildGraph"> }) {
   const now = useNow();
   const took = waves.flatMap(({ createdAt, endedAt, status }) =>
     status === "passed" && createdAt !== null && endedAt !== null

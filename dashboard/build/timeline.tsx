@@ -1,11 +1,11 @@
 import { Link } from "@tanstack/react-router";
-import type { Build, BuildGraph, Work } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { StatusDot } from "../parts/status.tsx";
 import { durationText, useNow } from "../parts/times.tsx";
 import { toneOf } from "../parts/tones.ts";
 
 interface Span {
-  readonly work: Work;
+  readonly work: ApiType<"Work">;
   readonly wave: number;
   readonly asked: number;
   readonly from: number;
@@ -15,7 +15,13 @@ interface Span {
 const mostLines = 400;
 
 /** A timeline of the build's attempts and gates, which shows where the time went. */
-export function Timeline({ build, graph }: { readonly build: Build; readonly graph: BuildGraph }) {
+export function Timeline({
+  build,
+  graph,
+}: {
+  readonly build: ApiType<"Build">;
+  readonly graph: ApiType<"BuildGraph">;
+}) {
   const now = useNow(build.endedAt === null);
   const time = (text: string | null, otherwise: number): number => (text === null ? otherwise : Date.parse(text));
   const spans: Span[] = graph.waves.flatMap((wave) =>
@@ -73,7 +79,7 @@ export function Timeline({ build, graph }: { readonly build: Build; readonly gra
 
 function WorkName(props: {
   readonly buildId: string;
-  readonly work: Work;
+  readonly work: ApiType<"Work">;
   readonly wave: number;
   readonly isCritical: boolean;
 }) {

@@ -12,7 +12,7 @@ import {
   type ReactFlowInstance,
 } from "@xyflow/react";
 import { memo, useMemo, useRef } from "react";
-import type { Build, BuildGraph, GraphWave } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { Money } from "../parts/money.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
@@ -21,7 +21,7 @@ import { GateChips } from "./gate-chips.tsx";
 import { TaskCard, type TaskCardData, taskCards } from "./task-card.tsx";
 import { layWaves, type WaveLayout } from "./wave-layout.ts";
 
-type WaveNode = Node<{ buildId: string; wave: GraphWave }, "wave">;
+type WaveNode = Node<{ buildId: string; wave: ApiType<"GraphWave"> }, "wave">;
 type TaskNode = Node<{ card: TaskCardData }, "task">;
 
 /** Above this many, edges are drawn for the selected task alone. */
@@ -33,7 +33,13 @@ const route = getRouteApi("/builds/$id");
 const nodeTypes = { wave: memo(WaveLane), task: memo(TaskBox) };
 
 /** The tasks of a build in one column for each wave, with what they depend on. */
-export function WaveGraph({ build, graph }: { readonly build: Build; readonly graph: BuildGraph }) {
+export function WaveGraph({
+  build,
+  graph,
+}: {
+  readonly build: ApiType<"Build">;
+  readonly graph: ApiType<"BuildGraph">;
+}) {
   const { task: selected } = route.useSearch();
   const navigate = route.useNavigate();
   const theme = useTheme();
@@ -79,7 +85,7 @@ export function WaveGraph({ build, graph }: { readonly build: Build; readonly gr
 /** A graph too wide for the screen begins at the selected task, or at the wave that is at work. */
 function showCurrentWave(
   instance: ReactFlowInstance<WaveNode | TaskNode>,
-  graph: BuildGraph,
+  graph: ApiType<"BuildGraph">,
   { layout, selected }: { readonly layout: WaveLayout; readonly selected: string | undefined },
 ): void {
   const { width = 0 } = document.querySelector(".graph")?.getBoundingClientRect() ?? {};
@@ -94,8 +100,8 @@ function showCurrentWave(
 }
 
 function nodesOf(
-  build: Build,
-  graph: BuildGraph,
+  build: ApiType<"Build">,
+  graph: ApiType<"BuildGraph">,
   layout: WaveLayout,
   selected: string | undefined,
 ): (WaveNode | TaskNode)[] {
@@ -134,7 +140,7 @@ function nodesOf(
   return [...lanes, ...boxes];
 }
 
-function edgesOf({ tasks, criticalPath }: BuildGraph, selected: string | undefined): Edge[] {
+function edgesOf({ tasks, criticalPath }: ApiType<"BuildGraph">, selected: string | undefined): Edge[] {
   const steps = new Set(criticalPath.slice(1).map((id, index) => `${criticalPath[index]} ${id}`));
   const all = tasks.flatMap(({ id, dependsOn }) => dependsOn.map((from) => ({ from, to: id })));
   return all

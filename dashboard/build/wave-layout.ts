@@ -1,4 +1,4 @@
-import type { BuildGraph } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 
 interface Place {
   readonly x: number;
@@ -23,7 +23,7 @@ const laneGap = 34;
 const fewRows = 8;
 
 /** Puts every wave into a lane, from left to right, and its tasks below each other. */
-export function layWaves({ waves, tasks }: BuildGraph): WaveLayout {
+export function layWaves({ waves, tasks }: ApiType<"BuildGraph">): WaveLayout {
   const largest = Math.max(1, ...waves.map((wave) => wave.tasks.length));
   // Keeps a wave about as high as it is wide: five hundred tasks become a block, not a tower.
   const rows = Math.max(fewRows, Math.ceil(Math.sqrt(largest * 1.6)));

@@ -1,12 +1,18 @@
 import { Link } from "@tanstack/react-router";
-import type { Build, BuildGraph } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { StatusBadge } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
 import { GateChips } from "./gate-chips.tsx";
 import { TaskCard, taskCards } from "./task-card.tsx";
 
 /** The waves below each other, for narrow screens. */
-export function WaveList({ build, graph }: { readonly build: Build; readonly graph: BuildGraph }) {
+export function WaveList({
+  build,
+  graph,
+}: {
+  readonly build: ApiType<"Build">;
+  readonly graph: ApiType<"BuildGraph">;
+}) {
   const cards = taskCards(graph, build.tasks);
   return (
     <ol className="stack">

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { useLiveBuild } from "../api/follow-build.ts";
 import { buildQuery, diffQuery, gatesQuery } from "../api/queries.ts";
-import type { Build, Comment, GateRun } from "../api/types.ts";
 import { PageHead } from "../parts/page-head.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { useComments } from "./comments.tsx";
@@ -57,20 +57,20 @@ export function ChangesPage() {
   );
 }
 
-const remarkOf = (comment: Comment): Remark => ({ kind: "comment", comment });
+const remarkOf = (comment: ApiType<"PersonsFindingRow">): Remark => ({ kind: "comment", comment });
 
 /**
  * The recipient of a comment: the task's next attempt if there will be one, otherwise the wave's
  * fixer.
  */
-function commentingOn({ id, status, tasks }: Build, shown: string | undefined): Commenting | undefined {
+function commentingOn({ id, status, tasks }: ApiType<"Build">, shown: string | undefined): Commenting | undefined {
   if (status === "completed" || status === "cancelled") return undefined;
   const isToCome = tasks.some((task) => task.id === shown && task.status !== "completed");
   return { buildId: id, task: isToCome ? shown : undefined };
 }
 
 /** The build has no changes of its own until a wave has passed; then the joined wave has. */
-function undefinedUnlessUnpassed(build: Build | undefined): number | undefined {
+function undefinedUnlessUnpassed(build: ApiType<"Build"> | undefined): number | undefined {
   if (build === undefined || build.waves.some(({ status }) => status === "passed")) return undefined;
   return build.waves.findLast(({ commit }) => commit !== null)?.number;
 }
@@ -80,7 +80,7 @@ interface Chosen {
   readonly wave?: number;
 }
 
-function SpanChooser({ build, chosen }: { readonly build: Build; readonly chosen: Chosen }) {
+function SpanChooser({ build, chosen }: { readonly build: ApiType<"Build">; readonly chosen: Chosen }) {
   const navigate = route.useNavigate();
   const value =
     chosen.task !== undefined ? `task ${chosen.task}` : chosen.wave !== undefined ? `wave ${chosen.wave}` : "";
@@ -179,8 +179,8 @@ const fileOf = (remark: Remark): string | null =>
   remark.kind === "finding" ? remark.finding.file : remark.comment.file;
 
 /** The findings of the last run of each gate; of one wave, or of all. */
-function findingsOf(runs: readonly GateRun[], wave: number | undefined): Remark[] {
-  const last = new Map<string, GateRun>();
+function findingsOf(runs: readonly ApiType<"GateRun">[], wave: number | undefined): Remark[] {
+  const last = new Map<string, ApiType<"GateRun">>();
   for (const run of runs) if (wave === undefined || run.wave === wave) last.set(`${run.wave} ${run.gate}`, run);
   return [...last.values()].flatMap(({ findings }) =>
     findings.map((finding) => ({ kind: "finding", finding }) as const),

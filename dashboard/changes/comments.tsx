@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, type KeyboardEvent, useState } from "react";
-import { api, read } from "../api/request.ts";
-import type { Comment } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
+import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
 import { plainText } from "../parts/plain-text.ts";
 import { Failure } from "../parts/states.tsx";
@@ -15,12 +15,12 @@ export interface Place {
 }
 
 /** People's comments on a build, and their outcomes. */
-export function useComments(buildId: string): readonly Comment[] {
+export function useComments(buildId: string): readonly ApiType<"PersonsFindingRow">[] {
   const comments = useQuery({
     queryKey: ["build", buildId, "comments"],
     queryFn: async ({ signal }) => {
       const params = { path: { id: buildId } };
-      return (await read<{ items: Comment[] }>(api.GET("/api/v1/builds/{id}/findings", { params, signal }))).items;
+      return (await dataOf(api.GET("/api/v1/builds/{id}/findings", { params, signal }))).items;
     },
   });
   return comments.data ?? [];
@@ -42,7 +42,7 @@ export function CommentForm({ buildId, place, task, onClose }: CommentFormProps)
   const comment = useAction(["build"], () => {
     const body = { ...range, text: text.trim(), by: "the dashboard", file: place.file };
     const params = { path: { id: buildId } };
-    return read(
+    return dataOf(
       api.POST("/api/v1/builds/{id}/findings", { params, body: { ...body, ...(task === undefined ? {} : { task }) } }),
     );
   });
@@ -105,7 +105,7 @@ function rangeOf(text: string): { line?: number; endLine?: number } | null {
   return { line: Number(first), ...(last === undefined ? {} : { endLine: Number(last) }) };
 }
 
-const badges: Readonly<Record<Comment["state"], string>> = {
+const badges: Readonly<Record<ApiType<"PersonsFindingRow">["state"], string>> = {
   open: "waiting",
   given: "fixing",
   resolved: "passed",
@@ -113,7 +113,7 @@ const badges: Readonly<Record<Comment["state"], string>> = {
 };
 
 /** A person's comment and its outcome. */
-export function CommentBeside({ comment }: { readonly comment: Comment }) {
+export function CommentBeside({ comment }: { readonly comment: ApiType<"PersonsFindingRow"> }) {
   const { by, text, line, endLine, state, outcome, createdAt } = comment;
   return (
     <div className="comment finding-beside">

@@ -1,7 +1,7 @@
 import { type DiffLineAnnotation, type FileDiffMetadata, parsePatchFiles, setLanguageOverride } from "@pierre/diffs";
 import { FileDiff } from "@pierre/diffs/react";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
-import type { Comment, Finding } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { Icon } from "../parts/icon.tsx";
 import { languageOf } from "../parts/languages.ts";
 import { plainText } from "../parts/plain-text.ts";
@@ -42,8 +42,8 @@ export function DiffView({ text, layout }: DiffViewProps) {
 
 /** Something said about a file. */
 export type Remark =
-  | { readonly kind: "finding"; readonly finding: Finding }
-  | { readonly kind: "comment"; readonly comment: Comment };
+  | { readonly kind: "finding"; readonly finding: ApiType<"GateFinding"> }
+  | { readonly kind: "comment"; readonly comment: ApiType<"PersonsFindingRow"> };
 type Beside = Remark | { readonly kind: "draft"; readonly place: Place };
 interface Placed {
   readonly one: Beside;
@@ -176,7 +176,7 @@ function annotationsOf(beside: readonly Remark[], draft: Place | null): DiffLine
   return all.map((one) => ({ side: "additions", lineNumber: lineOf(one), metadata: { one } }));
 }
 
-function FindingBeside({ finding }: { readonly finding: Finding }) {
+function FindingBeside({ finding }: { readonly finding: ApiType<"GateFinding"> }) {
   return (
     <div className="finding finding-beside">
       <div className="row wrap">

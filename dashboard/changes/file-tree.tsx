@@ -1,11 +1,11 @@
-import type { Finding } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { Icon } from "../parts/icon.tsx";
 import { toneOfSeverity } from "../parts/tones.ts";
 import type { FileChange } from "./diff-view.tsx";
 
 interface FileTreeProps {
   readonly files: readonly FileChange[];
-  readonly findings: readonly Finding[];
+  readonly findings: readonly ApiType<"GateFinding">[];
   isViewed(file: FileChange): boolean;
 }
 

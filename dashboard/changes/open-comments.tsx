@@ -1,10 +1,16 @@
-import { api, read } from "../api/request.ts";
-import type { Build, Comment } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
+import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
 import { Failure } from "../parts/states.tsx";
 
 /** How many comments nobody has dealt with yet, and the button that sends them to the fixer. */
-export function OpenComments({ build, comments }: { readonly build: Build; readonly comments: readonly Comment[] }) {
+export function OpenComments({
+  build,
+  comments,
+}: {
+  readonly build: ApiType<"Build">;
+  readonly comments: readonly ApiType<"PersonsFindingRow">[];
+}) {
   const open = comments.filter(({ state }) => state === "open");
   const { id, status } = build;
   const wave = build.waves.at(-1);
@@ -13,9 +19,9 @@ export function OpenComments({ build, comments }: { readonly build: Build; reado
   const fix = useAction(["build", "inbox", "builds"], async () => {
     if (isWaiting) {
       const body = { by: "the dashboard", reason: reasonOf(open.length) };
-      await read(api.POST("/api/v1/builds/{id}/reject", { params, body }));
+      await dataOf(api.POST("/api/v1/builds/{id}/reject", { params, body }));
     }
-    return read(api.POST("/api/v1/builds/{id}/retry", { params, body: {} }));
+    return dataOf(api.POST("/api/v1/builds/{id}/retry", { params, body: {} }));
   });
   if (open.length === 0) return null;
   const canSend = isWaiting || status === "failed";

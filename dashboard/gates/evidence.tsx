@@ -1,10 +1,10 @@
-import type { Evidence } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { plainText } from "../parts/plain-text.ts";
 import { durationText } from "../parts/times.tsx";
 
 /** The evidence for a verdict: the command, its exit code, the test counts, the last output. */
-export function EvidenceView({ evidence }: { readonly evidence: Evidence }) {
+export function EvidenceView({ evidence }: { readonly evidence: ApiType<"GateEvidence"> }) {
   const { command, exitCode, signal, timedOut, durationMs, tests, notes, outputTail } = evidence;
   const end = timedOut ? "ran out of time" : signal !== null ? `killed by ${signal}` : `exit ${exitCode ?? "unknown"}`;
   return (

@@ -1,12 +1,12 @@
 import { Link } from "@tanstack/react-router";
-import type { Finding } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { plainText } from "../parts/plain-text.ts";
 import { SeverityBadge } from "../parts/status.tsx";
 
 const order = ["critical", "high", "medium", "low"];
 
 interface FindingsProps {
-  readonly findings: readonly Finding[];
+  readonly findings: readonly ApiType<"GateFinding">[];
   readonly buildId: string;
   readonly wave: number;
 }

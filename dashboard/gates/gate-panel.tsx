@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import type { ApiType } from "../../src/client/client.ts";
 import { gatesQuery } from "../api/queries.ts";
-import type { Build, GateRun } from "../api/types.ts";
 import { SidePanel } from "../parts/side-panel.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
@@ -10,7 +10,7 @@ import { EvidenceView } from "./evidence.tsx";
 import { Findings } from "./findings.tsx";
 
 /** One gate run: its verdict, its findings and its evidence, and the other runs of the gate. */
-export function GatePanel({ build, run: id }: { readonly build: Build; readonly run: string }) {
+export function GatePanel({ build, run: id }: { readonly build: ApiType<"Build">; readonly run: string }) {
   const gates = useQuery(gatesQuery(build.id));
   return (
     <Shown query={gates} what="the gate">
@@ -29,7 +29,15 @@ export function GatePanel({ build, run: id }: { readonly build: Build; readonly 
   );
 }
 
-function Run({ build, run, all }: { readonly build: Build; readonly run: GateRun; readonly all: readonly GateRun[] }) {
+function Run({
+  build,
+  run,
+  all,
+}: {
+  readonly build: ApiType<"Build">;
+  readonly run: ApiType<"GateRun">;
+  readonly all: readonly ApiType<"GateRun">[];
+}) {
   const { gate, wave, round, verdict, status, reason, evidence, findings, createdAt, endedAt } = run;
   return (
     <SidePanel
@@ -72,9 +80,9 @@ function History({
   run,
   all,
 }: {
-  readonly build: Build;
-  readonly run: GateRun;
-  readonly all: readonly GateRun[];
+  readonly build: ApiType<"Build">;
+  readonly run: ApiType<"GateRun">;
+  readonly all: readonly ApiType<"GateRun">[];
 }) {
   if (all.length < 2) return null;
   return (

@@ -1,7 +1,7 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { useSteering } from "../api/actions.ts";
-import type { InboxItem } from "../api/types.ts";
 import { RejectDialog } from "../build/reject-dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { plainText } from "../parts/plain-text.ts";
@@ -9,10 +9,10 @@ import { Failure } from "../parts/states.tsx";
 import { Ago, Left } from "../parts/times.tsx";
 import { useKeys } from "../shell/keyboard.ts";
 
-const idOf = ({ kind, buildId, question }: InboxItem): string => `${kind}-${buildId}-${question ?? ""}`;
+const idOf = ({ kind, buildId, question }: ApiType<"InboxItem">): string => `${kind}-${buildId}-${question ?? ""}`;
 
 /** Everything that waits for a person. j and k move, a and d decide, Enter opens. */
-export function NeedsYou({ items }: { readonly items: readonly InboxItem[] }) {
+export function NeedsYou({ items }: { readonly items: readonly ApiType<"InboxItem">[] }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const navigate = useNavigate();
   const index = Math.max(
@@ -57,7 +57,10 @@ export function NeedsYou({ items }: { readonly items: readonly InboxItem[] }) {
   );
 }
 
-function headOf({ kind, decision, wave, text }: InboxItem): { readonly word: string; readonly text: string } {
+function headOf({ kind, decision, wave, text }: ApiType<"InboxItem">): {
+  readonly word: string;
+  readonly text: string;
+} {
   if (kind === "question") return { word: "question", text: text ?? "An agent asks something." };
   if (kind === "failed") return { word: "failed", text: "The build failed." };
   if (decision === "plan") return { word: "approval", text: "The drafted plan waits for your approval." };
@@ -65,7 +68,7 @@ function headOf({ kind, decision, wave, text }: InboxItem): { readonly word: str
   return { word: "paused", text: "The build waits to be resumed." };
 }
 
-function Item({ item, isChosen }: { readonly item: InboxItem; readonly isChosen: boolean }) {
+function Item({ item, isChosen }: { readonly item: ApiType<"InboxItem">; readonly isChosen: boolean }) {
   const { buildId, project, since, reason, kind, deadlineAt, failedGate } = item;
   const { word, text } = headOf(item);
   const steering = useSteering(buildId);
@@ -105,7 +108,13 @@ function Item({ item, isChosen }: { readonly item: InboxItem; readonly isChosen:
   );
 }
 
-function Answers({ item, steering }: { readonly item: InboxItem; readonly steering: ReturnType<typeof useSteering> }) {
+function Answers({
+  item,
+  steering,
+}: {
+  readonly item: ApiType<"InboxItem">;
+  readonly steering: ReturnType<typeof useSteering>;
+}) {
   const [isRejecting, setRejecting] = useState(false);
   const isBusy = steering.isPending;
   const { kind, decision, question = 0, buildId } = item;

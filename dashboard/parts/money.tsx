@@ -1,4 +1,4 @@
-import type { Spent } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 
 const dollars = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD", maximumFractionDigits: 2 });
 const cents = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD", maximumFractionDigits: 4 });
@@ -11,7 +11,7 @@ export function usdText(usd: number): string {
 export const numberText = (value: number): string => short.format(value);
 
 /** The cost of model calls. A call without a known price is never shown as free. */
-export function Money({ spent }: { readonly spent: Spent }) {
+export function Money({ spent }: { readonly spent: ApiType<"Spent"> }) {
   if (spent.calls === 0) return <span className="faint">no model calls</span>;
   const known = usdText(spent.usd ?? spent.knownUsd);
   const calls = `${spent.calls} ${spent.calls === 1 ? "call" : "calls"}, ${spent.tokens.toLocaleString("en-US")} tokens`;

@@ -1,7 +1,7 @@
 import { File } from "@pierre/diffs/react";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { api, read } from "../api/request.ts";
+import { api, dataOf } from "../api/request.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { languageOf } from "../parts/languages.ts";
 import { sizeText } from "../parts/sizes.ts";
@@ -30,9 +30,7 @@ export function FileShown({ projectId, path }: FileShownProps) {
     queryKey: ["files", projectId, path],
     queryFn: async ({ signal }) => {
       const params = { path: { id: projectId, path } };
-      const bytes = await read<Blob>(
-        api.GET("/api/v1/projects/{id}/files/{path}", { params, parseAs: "blob", signal }),
-      );
+      const bytes = await dataOf(api.GET("/api/v1/projects/{id}/files/{path}", { params, parseAs: "blob", signal }));
       const type = images[name.slice(name.lastIndexOf(".") + 1).toLowerCase()];
       if (type === undefined) return { bytes, text: await textOf(bytes), image: null };
       return { bytes, text: null, image: await dataUrl(new Blob([bytes], { type })) };

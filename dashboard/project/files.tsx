@@ -1,8 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
-import { ApiError, api, read } from "../api/request.ts";
-import type { Folder } from "../api/types.ts";
+import { ApiError, api, dataOf } from "../api/request.ts";
 import { Icon } from "../parts/icon.tsx";
 import { sizeText } from "../parts/sizes.ts";
 import { Empty, Loading, Shown } from "../parts/states.tsx";
@@ -63,7 +62,7 @@ const folderQuery = (id: string, folder: string) => ({
   queryKey: ["files", id, folder],
   queryFn: ({ signal }: { readonly signal: AbortSignal }) => {
     const query = { path: folder.replace(/\/$/, ""), limit: 200 };
-    return read<Folder>(api.GET("/api/v1/projects/{id}/files", { params: { path: { id }, query }, signal }));
+    return dataOf(api.GET("/api/v1/projects/{id}/files", { params: { path: { id }, query }, signal }));
   },
 });
 

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, read } from "../api/request.ts";
-import type { Memory } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
+import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
 import { plainText } from "../parts/plain-text.ts";
 import { Empty, Failure, Shown } from "../parts/states.tsx";
@@ -11,12 +11,12 @@ export function ProjectMemory({ projectId }: { readonly projectId: string }) {
   const params = { path: { id: projectId } };
   const memory = useQuery({
     queryKey: ["memory", projectId],
-    queryFn: ({ signal }) => read<Memory>(api.GET("/api/v1/projects/{id}/memory", { params, signal })),
+    queryFn: ({ signal }) => dataOf(api.GET("/api/v1/projects/{id}/memory", { params, signal })),
   });
-  const [draft, setDraft] = useState<Memory | null>(null);
-  const save = useAction(["memory"], ({ text, tag }: Memory) =>
+  const [draft, setDraft] = useState<ApiType<"Memory"> | null>(null);
+  const save = useAction(["memory"], ({ text, tag }: ApiType<"Memory">) =>
     // Only if it is still the text that the reader began with.
-    read(api.PUT("/api/v1/projects/{id}/memory", { params, body: { text }, headers: { "if-match": tag } })),
+    dataOf(api.PUT("/api/v1/projects/{id}/memory", { params, body: { text }, headers: { "if-match": tag } })),
   );
   return (
     <Shown query={memory} what="its memory">

@@ -1,11 +1,11 @@
+import type { ApiType } from "../../src/client/client.ts";
 import { usePreview } from "../api/actions.ts";
-import type { Preview } from "../api/types.ts";
 import { Icon } from "../parts/icon.tsx";
 import { Failure } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 
 /** The running application of the last build that has one. */
-export function PreviewCard({ preview }: { readonly preview: Preview | undefined }) {
+export function PreviewCard({ preview }: { readonly preview: ApiType<"Preview"> | undefined }) {
   return (
     <section className="card project-card" aria-labelledby="preview-head">
       <div className="row">
@@ -23,7 +23,7 @@ export function PreviewCard({ preview }: { readonly preview: Preview | undefined
   );
 }
 
-function Controls({ preview: { buildId, wave, status, reason, url } }: { readonly preview: Preview }) {
+function Controls({ preview: { buildId, wave, status, reason, url } }: { readonly preview: ApiType<"Preview"> }) {
   const act = usePreview(buildId);
   const isAsleep = status === "asleep";
   return (

@@ -1,6 +1,6 @@
 import { useState } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { useSandbox } from "../api/actions.ts";
-import type { Sandbox } from "../api/types.ts";
 import { Failure } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Ago } from "../parts/times.tsx";
@@ -9,7 +9,7 @@ import { Snapshots } from "./snapshots.tsx";
 
 interface SandboxCardProps {
   readonly projectId: string;
-  readonly sandbox: Sandbox | undefined;
+  readonly sandbox: ApiType<"Sandbox"> | undefined;
 }
 
 /** A project's sandbox, its snapshots, and what can be done with them. */

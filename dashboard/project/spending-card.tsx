@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, read } from "../api/request.ts";
-import type { SpendingPart } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
+import { api, dataOf } from "../api/request.ts";
 import { numberText, usdText } from "../parts/money.tsx";
 import { Failure } from "../parts/states.tsx";
 import { SpendingChart } from "./spending-chart.tsx";
@@ -15,13 +15,12 @@ export function SpendingCard({ projectId }: { readonly projectId: string }) {
     queryKey: ["spending", projectId],
     queryFn: async ({ signal }) => {
       const params = { path: { id: projectId }, query: { days } };
-      return (await read<{ items: SpendingPart[] }>(api.GET("/api/v1/projects/{id}/spending", { params, signal })))
-        .items;
+      return (await dataOf(api.GET("/api/v1/projects/{id}/spending", { params, signal }))).items;
     },
     refetchInterval: 10_000,
   });
   const parts = spending.data ?? [];
-  const sum = (of: (part: SpendingPart) => number): number => parts.reduce((all, part) => all + of(part), 0);
+  const sum = (of: (part: ApiType<"SpendingPart">) => number): number => parts.reduce((all, part) => all + of(part), 0);
   const unpriced = sum(({ unpricedCalls }) => unpricedCalls);
   return (
     <section className="card project-card" aria-labelledby="spending-head">

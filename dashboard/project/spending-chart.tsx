@@ -1,4 +1,4 @@
-import type { SpendingPart } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { numberText, usdText } from "../parts/money.tsx";
 
 const colours = ["--accent", "--run", "--fix", "--wait", "--good", "--idle"] as const;
@@ -6,7 +6,7 @@ const dayMs = 24 * 3600 * 1000;
 const height = 60;
 
 interface SpendingChartProps {
-  readonly parts: readonly SpendingPart[];
+  readonly parts: readonly ApiType<"SpendingPart">[];
   readonly by: "role" | "model";
   readonly days: number;
 }
@@ -85,10 +85,13 @@ export function SpendingChart({ parts, by, days }: SpendingChartProps) {
 const colourAt = (index: number): string => colours[index] ?? "--idle";
 
 /** The largest groups first; the rest of them as one. */
-function groupsOf(parts: readonly SpendingPart[], by: "role" | "model"): Map<string, SpendingPart[]> {
-  const all = new Map<string, SpendingPart[]>();
+function groupsOf(
+  parts: readonly ApiType<"SpendingPart">[],
+  by: "role" | "model",
+): Map<string, ApiType<"SpendingPart">[]> {
+  const all = new Map<string, ApiType<"SpendingPart">[]>();
   for (const part of parts) all.set(part[by], [...(all.get(part[by]) ?? []), part]);
-  const sum = (own: readonly SpendingPart[]): number => own.reduce((total, { tokens }) => total + tokens, 0);
+  const sum = (own: readonly ApiType<"SpendingPart">[]): number => own.reduce((total, { tokens }) => total + tokens, 0);
   const sorted = [...all].sort(([, one], [, other]) => sum(other) - sum(one));
   const kept = sorted.slice(0, sorted.length > colours.length ? colours.length - 1 : colours.length);
   const rest = sorted.slice(kept.length).flatMap(([, own]) => own);

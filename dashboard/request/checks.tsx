@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { GateRun } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { Findings } from "../gates/findings.tsx";
 import { Empty } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
@@ -7,7 +7,7 @@ import { Took } from "../parts/times.tsx";
 
 interface ChecksProps {
   readonly buildId: string;
-  readonly runs: readonly GateRun[];
+  readonly runs: readonly ApiType<"GateRun">[];
 }
 
 /** The last run of each gate of each wave, with its evidence in a line and its findings. */

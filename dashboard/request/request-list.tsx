@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { BuildRow } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { Empty } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Ago } from "../parts/times.tsx";
@@ -8,7 +8,7 @@ import { buildRequestState, requestWords } from "./request-state.ts";
 const most = 10;
 
 /** A project's requests: the builds that have work for main, newest first. */
-export function RequestList({ rows }: { readonly rows: readonly BuildRow[] }) {
+export function RequestList({ rows }: { readonly rows: readonly ApiType<"BuildRow">[] }) {
   const requests = rows.filter(({ status, head }) => head !== null || status === "waiting").slice(0, most);
   if (requests.length === 0) return <Empty title="No build has work for main yet." />;
   return (

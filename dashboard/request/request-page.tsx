@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { useLiveBuild } from "../api/follow-build.ts";
 import { buildQuery, diffQuery, gatesQuery, graphQuery } from "../api/queries.ts";
-import type { Build } from "../api/types.ts";
 import { Decision } from "../build/decision.tsx";
 import { filesOf, lineCounts } from "../changes/diff-view.tsx";
 import { CopyButton } from "../parts/copy-button.tsx";
@@ -29,7 +29,7 @@ export function RequestPage() {
   );
 }
 
-function Request({ build }: { readonly build: Build }) {
+function Request({ build }: { readonly build: ApiType<"Build"> }) {
   const { id, project, brief } = build;
   const { wave } = route.useSearch();
   const gates = useQuery(gatesQuery(id));
@@ -71,7 +71,7 @@ function Request({ build }: { readonly build: Build }) {
   );
 }
 
-function WaveTabs({ build: { id, waves } }: { readonly build: Build }) {
+function WaveTabs({ build: { id, waves } }: { readonly build: ApiType<"Build"> }) {
   const { wave } = route.useSearch();
   const options = [undefined, ...waves.map(({ number }) => number)];
   return (
@@ -94,7 +94,7 @@ function WaveTabs({ build: { id, waves } }: { readonly build: Build }) {
 }
 
 /** From which branch to which, the commit, the cost and the preview. */
-function Branch({ build, wave }: { readonly build: Build; readonly wave: number | undefined }) {
+function Branch({ build, wave }: { readonly build: ApiType<"Build">; readonly wave: number | undefined }) {
   const { id, waves, repository, spent, preview } = build;
   const last = waves.findLast(({ commit }) => commit !== null);
   const shown = wave === undefined ? last : waves.find(({ number }) => number === wave);
@@ -121,7 +121,7 @@ function Branch({ build, wave }: { readonly build: Build; readonly wave: number 
   );
 }
 
-function Work({ build, wave }: { readonly build: Build; readonly wave: number | undefined }) {
+function Work({ build, wave }: { readonly build: ApiType<"Build">; readonly wave: number | undefined }) {
   const graph = useQuery(graphQuery(build.id));
   const titles = new Map(graph.data?.tasks.map((task) => [task.id, task.title]));
   const tasks = build.tasks.filter((task) => wave === undefined || task.wave === wave);
@@ -148,7 +148,7 @@ function Work({ build, wave }: { readonly build: Build; readonly wave: number | 
   );
 }
 
-function ChangedFiles({ build, wave }: { readonly build: Build; readonly wave: number | undefined }) {
+function ChangedFiles({ build, wave }: { readonly build: ApiType<"Build">; readonly wave: number | undefined }) {
   const { id: buildId, waves } = build;
   const isThere = wave !== undefined || waves.some(({ status }) => status === "passed");
   const diff = useQuery({ ...diffQuery(buildId, { wave }), enabled: isThere });

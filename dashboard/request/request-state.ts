@@ -1,4 +1,4 @@
-import type { Build, BuildStatus } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 
 /** How far the work of a wave or a build has come on its way to main. */
 export type RequestState = "merged" | "open" | "waiting" | "blocked" | "closed";
@@ -10,7 +10,7 @@ const waveStates: Readonly<Record<string, RequestState>> = {
   failed: "closed",
   cancelled: "closed",
 };
-const buildStates: Readonly<Partial<Record<BuildStatus, RequestState>>> = {
+const buildStates: Readonly<Partial<Record<ApiType<"Build">["status"], RequestState>>> = {
   completed: "merged",
   waiting: "waiting",
   failed: "blocked",
@@ -18,10 +18,10 @@ const buildStates: Readonly<Partial<Record<BuildStatus, RequestState>>> = {
 };
 
 /** Returns the state of a whole build's request. */
-export const buildRequestState = (status: BuildStatus): RequestState => buildStates[status] ?? "open";
+export const buildRequestState = (status: ApiType<"Build">["status"]): RequestState => buildStates[status] ?? "open";
 
 /** Returns the state of a build's request, or of one of its waves'. */
-export function requestState({ status, waves }: Build, wave: number | undefined): RequestState {
+export function requestState({ status, waves }: ApiType<"Build">, wave: number | undefined): RequestState {
   if (wave === undefined) return buildRequestState(status);
   return waveStates[waves.find(({ number }) => number === wave)?.status ?? ""] ?? "open";
 }

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { api, read } from "../api/request.ts";
-import type { Key } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
+import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
@@ -13,7 +13,7 @@ export function Keys() {
   const [isMaking, setMaking] = useState(false);
   const keys = useQuery({
     queryKey: ["keys"],
-    queryFn: async ({ signal }) => (await read<{ items: Key[] }>(api.GET("/api/v1/keys", { signal }))).items,
+    queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/keys", { signal }))).items,
   });
   return (
     <section className="stack" aria-labelledby="keys">
@@ -43,8 +43,8 @@ export function Keys() {
   );
 }
 
-function KeyLine({ shown: { id, name, scope, status, createdAt, expiresAt } }: { readonly shown: Key }) {
-  const revoke = useAction(["keys"], () => read(api.DELETE("/api/v1/keys/{id}", { params: { path: { id } } })));
+function KeyLine({ shown: { id, name, scope, status, createdAt, expiresAt } }: { readonly shown: ApiType<"Key"> }) {
+  const revoke = useAction(["keys"], () => dataOf(api.DELETE("/api/v1/keys/{id}", { params: { path: { id } } })));
   return (
     <li className="list-item">
       <div className="grow">
@@ -86,9 +86,7 @@ const scopes: Readonly<Record<Scope, string>> = {
 function MakeKey({ onClose }: { readonly onClose: () => void }) {
   const [name, setName] = useState("");
   const [scope, setScope] = useState<Scope>("build");
-  const make = useAction(["keys"], () =>
-    read<Key & { key: string }>(api.POST("/api/v1/keys", { body: { name: name.trim(), scope } })),
-  );
+  const make = useAction(["keys"], () => dataOf(api.POST("/api/v1/keys", { body: { name: name.trim(), scope } })));
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     make.mutate();

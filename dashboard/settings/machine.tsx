@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { ApiError, api, read } from "../api/request.ts";
-import type { Agents, Doctor } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
+import { ApiError, api, dataOf } from "../api/request.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { plainText } from "../parts/plain-text.ts";
@@ -11,8 +11,8 @@ const stale = { staleTime: 60_000, refetchOnWindowFocus: false } as const;
 
 /** The state of the server's machine, as `doctor` reports it. */
 export function MachineChecks() {
-  const look = (again: "true" | "false") => (): Promise<Doctor> =>
-    read<Doctor>(api.GET("/api/v1/doctor", { params: { query: { again } } }));
+  const look = (again: "true" | "false") => (): Promise<ApiType<"Doctor">> =>
+    dataOf(api.GET("/api/v1/doctor", { params: { query: { again } } }));
   const query = useQuery({ queryKey: ["doctor"], queryFn: look("false"), ...stale });
   const { data } = query;
   return (
@@ -34,8 +34,8 @@ export function MachineChecks() {
 
 /** Which agents can work here, tried in a sandbox. */
 export function AgentChecks() {
-  const look = (again: "true" | "false") => (): Promise<Agents> =>
-    read<Agents>(api.GET("/api/v1/agents", { params: { query: { again } } }));
+  const look = (again: "true" | "false") => (): Promise<ApiType<"Agents">> =>
+    dataOf(api.GET("/api/v1/agents", { params: { query: { again } } }));
   const query = useQuery({ queryKey: ["agents"], queryFn: look("false"), ...stale });
   const { data } = query;
   return (

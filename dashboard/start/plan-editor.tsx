@@ -1,9 +1,9 @@
 import { type KeyboardEvent, useRef } from "react";
-import type { PlanFault } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 
 interface PlanEditorProps {
   readonly text: string;
-  readonly faults: readonly PlanFault[];
+  readonly faults: readonly ApiType<"PlanFault">[];
   onChange(text: string): void;
 }
 

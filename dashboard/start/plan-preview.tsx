@@ -1,9 +1,13 @@
-import type { PlanCheck } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { plainText } from "../parts/plain-text.ts";
 import { goToLine } from "./plan-editor.tsx";
 
 /** The waves that a plan makes, or what is wrong with it. */
-export function PlanPreview({ check: { waves, criticalPath, faults, warnings } }: { readonly check: PlanCheck }) {
+export function PlanPreview({
+  check: { waves, criticalPath, faults, warnings },
+}: {
+  readonly check: ApiType<"PlanCheck">;
+}) {
   const critical = new Set(criticalPath);
   const count = waves.reduce((sum, { tasks }) => sum + tasks.length, 0);
   return (

@@ -2,7 +2,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { projectsQuery } from "../api/queries.ts";
-import { api, read } from "../api/request.ts";
+import { api, dataOf } from "../api/request.ts";
 import { PageHead } from "../parts/page-head.tsx";
 import { Failure } from "../parts/states.tsx";
 import { examples } from "./examples.ts";
@@ -40,7 +40,7 @@ function useStart() {
   const navigate = useNavigate();
   return useMutation({
     mutationFn: ({ project, body }: { readonly project: string; readonly body: object }) =>
-      read<{ id: string }>(api.POST("/api/v1/builds", { body: { ...body, project } })),
+      dataOf(api.POST("/api/v1/builds", { body: { ...body, project } })),
     onSuccess: ({ id }) => navigate({ to: "/builds/$id", params: { id } }),
   });
 }

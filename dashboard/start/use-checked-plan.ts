@@ -1,7 +1,6 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { api, read } from "../api/request.ts";
-import type { PlanCheck } from "../api/types.ts";
+import { api, dataOf } from "../api/request.ts";
 
 const pauseMs = 250;
 
@@ -15,7 +14,7 @@ export function useCheckedPlan(text: string) {
   const { data, error, isFetching } = useQuery({
     queryKey: ["check", settled],
     queryFn: ({ signal }) =>
-      read<PlanCheck>(
+      dataOf(
         api.POST("/api/v1/plans/check", {
           body: settled,
           bodySerializer: (body) => body as string,

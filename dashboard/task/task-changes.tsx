@@ -1,14 +1,20 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { diffQuery } from "../api/queries.ts";
-import type { Build, TaskDetail } from "../api/types.ts";
 import { Empty, Loading, Shown } from "../parts/states.tsx";
 
 const Diff = lazy(() => import("../changes/diff-view.tsx").then((module) => ({ default: module.DiffView })));
 
 /** The diff of a task. */
-export function TaskChanges({ build, detail }: { readonly build: Build; readonly detail: TaskDetail }) {
+export function TaskChanges({
+  build,
+  detail,
+}: {
+  readonly build: ApiType<"Build">;
+  readonly detail: ApiType<"TaskDetail">;
+}) {
   const has = detail.commit !== null || detail.eachAttempt.some(({ commit }) => commit !== null);
   const diff = useQuery({ ...diffQuery(build.id, { task: detail.id }), enabled: has });
   if (!has) return <Empty title="It has changed nothing yet." />;

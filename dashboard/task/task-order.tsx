@@ -1,8 +1,8 @@
-import type { PlanTask } from "../api/types.ts";
+import type { ApiType } from "../../src/client/client.ts";
 import { durationText } from "../parts/times.tsx";
 
 /** A task's instructions and checks, as written in the plan. */
-export function TaskOrder({ task }: { readonly task: PlanTask }) {
+export function TaskOrder({ task }: { readonly task: ApiType<"PlanTask"> }) {
   const { instructions, run, acceptance, writes, timeoutMs, retries } = task;
   return (
     <div className="side-body stack">

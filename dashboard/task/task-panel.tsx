@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useState } from "react";
+import type { ApiType } from "../../src/client/client.ts";
 import { planQuery, taskQuery } from "../api/queries.ts";
-import type { Build, BuildGraph, TaskDetail } from "../api/types.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Money } from "../parts/money.tsx";
 import { SidePanel } from "../parts/side-panel.tsx";
@@ -19,9 +19,9 @@ const tabs = ["Activity", "Changes", "Instructions", "Attempts", "Terminal"] as 
 type Tab = (typeof tabs)[number];
 
 interface TaskPanelProps {
-  readonly build: Build;
+  readonly build: ApiType<"Build">;
   readonly task: string;
-  readonly graph: BuildGraph | undefined;
+  readonly graph: ApiType<"BuildGraph"> | undefined;
 }
 
 /** One task: what its agent does, what it changed, what it was told and what it cost. */
@@ -35,9 +35,9 @@ export function TaskPanel({ build, task: id, graph }: TaskPanelProps) {
 }
 
 interface TaskProps {
-  readonly build: Build;
-  readonly detail: TaskDetail;
-  readonly graph: BuildGraph | undefined;
+  readonly build: ApiType<"Build">;
+  readonly detail: ApiType<"TaskDetail">;
+  readonly graph: ApiType<"BuildGraph"> | undefined;
 }
 
 function Task({ build, detail, graph }: TaskProps) {
@@ -122,7 +122,7 @@ function Task({ build, detail, graph }: TaskProps) {
   );
 }
 
-function Dependencies({ build, detail }: { readonly build: Build; readonly detail: TaskDetail }) {
+function Dependencies({ build, detail }: { readonly build: ApiType<"Build">; readonly detail: ApiType<"TaskDetail"> }) {
   if (detail.dependsOn.length === 0) return null;
   return (
     <span className="row wrap" style={{ gap: "0.3rem" }}>
@@ -142,7 +142,7 @@ function Dependencies({ build, detail }: { readonly build: Build; readonly detai
   );
 }
 
-function Told({ build, task }: { readonly build: Build; readonly task: string }) {
+function Told({ build, task }: { readonly build: ApiType<"Build">; readonly task: string }) {
   const plan = useQuery(planQuery(build.id));
   return (
     <Shown query={plan} what="the plan">

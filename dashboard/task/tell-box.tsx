@@ -1,16 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { planQuery } from "../api/queries.ts";
-import { api, read } from "../api/request.ts";
+import { api, dataOf } from "../api/request.ts";
 import { Failure } from "../parts/states.tsx";
 import { Ago } from "../parts/times.tsx";
-
-interface Message {
-  readonly id: number;
-  readonly by: string;
-  readonly text: string;
-  readonly createdAt: string;
-}
 
 /** Says something to the agent of a task, and shows what people said before. A script cannot read messages. */
 export function TellBox({ buildId, task }: { readonly buildId: string; readonly task: string }) {
@@ -21,12 +14,11 @@ export function TellBox({ buildId, task }: { readonly buildId: string; readonly 
   const messages = useQuery({
     queryKey,
     queryFn: async ({ signal }) =>
-      (await read<{ items: Message[] }>(api.GET("/api/v1/builds/{id}/tasks/{task}/messages", { params, signal })))
-        .items,
+      (await dataOf(api.GET("/api/v1/builds/{id}/tasks/{task}/messages", { params, signal }))).items,
   });
   const tell = useMutation({
     mutationFn: () =>
-      read(
+      dataOf(
         api.POST("/api/v1/builds/{id}/tasks/{task}/messages", {
           params,
           body: { text: text.trim(), by: "the dashboard" },

@@ -2,35 +2,57 @@
 
 export interface components {
   schemas: {
-    AgentReport: { "name": string; "title": string; "runtime": string; "command": (string | null); "installed": (string | null); "signedInWith": string[]; "lacks": { "what": string; "remedy": string; [key: string]: unknown; }[]; [key: string]: unknown; };
+    AgentReport: { "name": string; "title": string; "runtime": string; "command": (string | null); "installed": (string | null); "greeting": ({ "answers": boolean; [key: string]: unknown; } | null); "signedInWith": string[]; "lacks": { "what": string; "remedy": string; [key: string]: unknown; }[]; [key: string]: unknown; };
+    Agents: { "ok": boolean; "sandbox": string; "untried": ({ "what": string; "remedy": string; [key: string]: unknown; } | null); "agents": components["schemas"]["AgentReport"][]; [key: string]: unknown; };
     AuditEntry: { "id": number; "at": string; "actor": string; "action": string; "result": number; [key: string]: unknown; };
-    Build: { "id": string; "buildId": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "phase": string; "reason": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); "waves": { "number": number; "status": string; [key: string]: unknown; }[]; "tasks": { "id": string; "agent": string; "status": string; [key: string]: unknown; }[]; "head": (string | null); [key: string]: unknown; };
-    BuildGraph: { "waves": { "number": number; "status": string; "tasks": string[]; "reason": (string | null); "fixRounds": number; "base": (string | null); "head": (string | null); "createdAt": (string | null); "endedAt": (string | null); "spent": ({ "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; } | null); "work": { "id": string; "kind": string; "task": (string | null); "label": string; "number": number; "status": string; "outcome": (string | null); "reason": (string | null); "lastAction": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); }[]; }[]; "tasks": { "id": string; "title": string; "agent": string; "status": string; "dependsOn": string[]; "wave": number; "spent": { "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; }; }[]; "criticalPath": string[]; };
-    BuildRow: { "id": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "reason": (string | null); "tasks": number; "head": (string | null); "requestedBy": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); [key: string]: unknown; };
+    Build: { "id": string; "buildId": string; "project": string; "projectId": string; "brief"?: string; "status": ("queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"); "phase": string; "reason": (string | null); "questions": components["schemas"]["OpenQuestion"][]; "waitsForSandbox": ({ "reason": string; "remedy": string; } | null); "sandboxTrouble": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); "sandbox": string; "spent": components["schemas"]["Spent"]; "budget": { "tokens": (number | null); "usd": (number | null); }; "waves": components["schemas"]["Wave"][]; "tasks": components["schemas"]["TaskState"][]; "preview": ({ "wave": number; "status": string; "url": (string | null); } | null); "pullRequests"?: components["schemas"]["PullRequest"][]; "repository": string; "head": (string | null); [key: string]: unknown; };
+    BuildGraph: { "waves": components["schemas"]["GraphWave"][]; "tasks": components["schemas"]["GraphTask"][]; "criticalPath": string[]; };
+    BuildRow: { "id": string; "project": string; "projectId": string; "status": ("queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"); "reason": (string | null); "tasks": number; "head": (string | null); "requestedBy": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); [key: string]: unknown; };
     Changes: { "projectId": string; "from": string; "to": string; "files": { "path": string; "from": (string | null); "addedLines": (number | null); "deletedLines": (number | null); "binary": boolean; [key: string]: unknown; }[]; [key: string]: unknown; };
+    Doctor: { "ok": boolean; "checks": components["schemas"]["MachineCheck"][]; [key: string]: unknown; };
     File: { "path": string; "name": string; "kind": string; "sizeBytes": (number | null); [key: string]: unknown; };
+    Folder: { "commit": string; "path": string; "items": components["schemas"]["File"][]; "nextCursor": (string | null); [key: string]: unknown; };
+    GateEvidence: { "sha": string; "command": (string | null); "exitCode": (number | null); "signal": (string | null); "timedOut": boolean; "durationMs": number; "outputTail": string; "tests": ({ "total": number; "passed": number; "failed": number; "skipped": number; "source": string; } | null); "notes": string[]; [key: string]: unknown; };
+    GateFinding: { "rule": string; "severity": ("low" | "medium" | "high" | "critical"); "message": string; "file": (string | null); "line": (number | null); };
+    GateRun: { "id": string; "wave": number; "gate": string; "round": number; "sha": string; "status": string; "verdict": (string | null); "reason": (string | null); "evidence": (components["schemas"]["GateEvidence"] | null); "findings": components["schemas"]["GateFinding"][]; "createdAt": string; "endedAt": (string | null); };
+    GraphTask: { "id": string; "title": string; "agent": string; "status": string; "dependsOn": string[]; "wave": number; "spent": components["schemas"]["Spent"]; };
+    GraphWave: { "number": number; "status": string; "tasks": string[]; "reason": (string | null); "fixRounds": number; "base": (string | null); "head": (string | null); "createdAt": (string | null); "endedAt": (string | null); "spent": (components["schemas"]["Spent"] | null); "work": components["schemas"]["Work"][]; };
+    InboxItem: { "kind": ("build" | "question" | "failed"); "buildId": string; "project": string; "phase": string; "wave": (number | null); "decision": ("wave" | "plan" | null); "failedGate": ({ "id": string; "gate": string; "finding": (string | null); } | null); "since": string; "reason"?: (string | null); "question"?: number; "text"?: string; "deadlineAt"?: string; };
     Job: { "jobKey": string; "label": string; "taskKey": (string | null); "outputBytes": number; [key: string]: unknown; };
     KeptSnapshot: { "id": string; "state": string; "reason": string; "sizeBytes": (number | null); "createdAt": string; "expiresAt": string; [key: string]: unknown; };
-    Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
+    Key: { "id": string; "name": string; "scope": ("read" | "build" | "admin"); "status": string; "createdAt": string; "expiresAt": (string | null); [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
     MachineCheck: { "name": string; "ok": boolean; "detail": string; "remedy": (string | null); "needed": boolean; [key: string]: unknown; };
     Memory: { "text": string; "tag": string; [key: string]: unknown; };
     Message: { "id": number; "by": string; "text": string; "urgent": boolean; "createdAt": string; [key: string]: unknown; };
-    Notification: { "id": string; "buildId": string; "event": string; "title": string; "to": string; "status": "waiting" | "sent" | "dead"; "tries": number; "problem": (string | null); [key: string]: unknown; };
-    PersonsFinding: { "id": number; "kind": string; "text": string; "state": string; "outcome": string; [key: string]: unknown; };
-    PlanCheck: { "waves": { "number": number; "tasks": string[]; [key: string]: unknown; }[]; "criticalPath": string[]; "faults": { "path": string; "line": (number | null); "message": string; [key: string]: unknown; }[]; [key: string]: unknown; };
+    NewKey: (components["schemas"]["Key"] & { "key": string; [key: string]: unknown; });
+    Notification: { "id": string; "buildId": string; "event": string; "title": string; "to": string; "status": ("waiting" | "sent" | "dead"); "tries": number; "problem": (string | null); [key: string]: unknown; };
+    OpenQuestion: { "id": number; "from": string; "text": string; "reason": string; "options": { "name": string; "kind": string; }[]; "askedAt": string; "deadlineAt": string; };
+    PersonsFinding: { "id": number; "kind": string; "task": (string | null); "file": (string | null); "line": (number | null); "endLine": (number | null); "text": string; "by": string; "createdAt": string; "state": ("open" | "given" | "resolved" | "superseded"); "outcome": string; [key: string]: unknown; };
+    PersonsFindingRow: (components["schemas"]["PersonsFinding"] & { "wave": (number | null); [key: string]: unknown; });
+    Plan: { "name": string; "description": (string | null); "approval": string; "tasks": components["schemas"]["PlanTask"][]; [key: string]: unknown; };
+    PlanCheck: { "waves": { "number": number; "tasks": string[]; [key: string]: unknown; }[]; "criticalPath": string[]; "faults": components["schemas"]["PlanFault"][]; "warnings": string[]; [key: string]: unknown; };
     PlanEdit: { "added": string[]; "again": string[]; "removed": string[]; "kept": string[]; [key: string]: unknown; };
-    Preview: { "id": string; "buildId": string; "wave": number; "status": string; [key: string]: unknown; };
+    PlanFault: { "code": string; "path": string; "line": (number | null); "message": string; };
+    PlanTask: { "key": string; "title": string; "agent": string; "dependsOn": string[]; "instructions": (string | null); "run": (string | null); "writes": (string[] | null); "acceptance": { "text": string; "check": (string | null); }[]; "timeoutMs": number; "retries": number; [key: string]: unknown; };
+    Preview: { "id": string; "buildId": string; "projectId": string; "wave": number; "status": string; "reason": (string | null); "url": (string | null); [key: string]: unknown; };
     Problem: { "status": number; "code": string; "detail": string; "remedy"?: string; [key: string]: unknown; };
     Project: { "id": string; "name": string; "createdAt": string; [key: string]: unknown; };
-    Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; [key: string]: unknown; };
-    Schedule: { "id": string; "project": string; "name": string; "cron": string; "timezone": string; "status": "active" | "paused"; "nextAt": (string | null); "failures": number; "lastBuildId": (string | null); "note": (string | null); [key: string]: unknown; };
-    Session: { "tenant": string; "scopes": "read" | "build" | "admin"[]; "name": string; [key: string]: unknown; };
+    PullRequest: { "repo": string; "branch": string; "base": string; "number": (number | null); "url": (string | null); "wave": number; "commit": string; "status": string; "merge": string; "mergeCommit": (string | null); "problem": (string | null); "remedy": (string | null); };
+    Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; "reason": (string | null); "startedAt": (string | null); "stoppedAt": (string | null); [key: string]: unknown; };
+    Schedule: { "id": string; "project": string; "name": string; "cron": string; "timezone": string; "status": ("active" | "paused"); "nextAt": (string | null); "failures": number; "lastBuildId": (string | null); "note": (string | null); [key: string]: unknown; };
+    Session: { "tenant": string; "scopes": ("read" | "build" | "admin")[]; "name": string; [key: string]: unknown; };
     Settings: { "text": string; "tag": string; "restartNeeded": boolean; "items": { "name": string; "key": (string | null); "value": (string | null); "isSecret": boolean; "isSet": boolean; "source": string; [key: string]: unknown; }[]; [key: string]: unknown; };
     Snapshot: { "id": string; "projectId": string; "state": string; "sizeBytes": (number | null); [key: string]: unknown; };
     SpendingPart: { "day": string; "role": string; "model": string; "calls": number; "tokens": number; "usd": (number | null); "knownUsd": number; "unpricedCalls": number; [key: string]: unknown; };
-    Task: { "id": string; "title": string; "agent": string; "status": string; "attempts": number; [key: string]: unknown; };
+    Spent: { "calls": number; "tokens": number; "usd": (number | null); "knownUsd": number; "unpricedCalls": number; };
+    SpentSum: { "tokens": number; "usd": (number | null); "knownUsd": number; "unpricedCalls": number; };
+    Task: { "id": string; "title": string; "agent": string; "dependsOn": string[]; "status": string; "attempts": number; "reason": (string | null); "summary": (string | null); "commit": (string | null); "changedFiles": (string[] | null); [key: string]: unknown; };
+    TaskDetail: (components["schemas"]["Task"] & { "eachAttempt": { "number": number; "status": string; "outcome": (string | null); "reason": (string | null); "commit": (string | null); "startedAt": (string | null); "endedAt": (string | null); }[]; [key: string]: unknown; });
+    TaskState: { "id": string; "agent": string; "status": string; "wave": (number | null); "attempts": number; "spent": components["schemas"]["Spent"]; "reason": (string | null); "waitsFor": (string | null); [key: string]: unknown; };
     Tenant: { "id": string; "name": string; "limits": { "builds": (number | null); "tasks": (number | null); "sandboxes": (number | null); "usd": (number | null); [key: string]: unknown; }; "own": string[]; "use": { "builds": (number | null); "tasks": (number | null); "sandboxes": (number | null); "usd": (number | null); [key: string]: unknown; }; [key: string]: unknown; };
+    Wave: { "number": number; "status": string; "gates": { "name": string; "verdict": string; "rounds": number; }[]; "commit": (string | null); "findings": components["schemas"]["GateFinding"][]; [key: string]: unknown; };
+    Work: { "id": string; "kind": string; "task": (string | null); "label": string; "number": number; "status": string; "outcome": (string | null); "reason": (string | null); "lastAction": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); };
     WrittenFile: { "path": string; "commit": string; "tag": string; "sizeBytes": number; [key: string]: unknown; };
   };
 }
@@ -38,7 +60,7 @@ export interface components {
 export interface paths {
   "/api/v1/agents": {
     /** Try every known agent in a sandbox on the server's machine, and show what each one lacks */
-    get: { parameters: { query?: { "again"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "ok": boolean; "sandbox": string; "untried": ({ "what": string; "remedy": string; [key: string]: unknown; } | null); "agents": components["schemas"]["AgentReport"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { query?: { "again"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Agents"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/audit": {
     /** List who asked for which change, newest first */
@@ -46,7 +68,7 @@ export interface paths {
   };
   "/api/v1/builds": {
     /** List builds, newest first */
-    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "project"?: string; "status"?: "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "id"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["BuildRow"][]; "nextCursor": (string | null); "spent": { "tokens": number; [key: string]: unknown; }; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "project"?: string; "status"?: ("queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"); "id"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["BuildRow"][]; "nextCursor": (string | null); "spent": components["schemas"]["SpentSum"]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /**
      * Start a build of {project, plan, brief, …}; the first build of a project makes the
      * project
@@ -75,17 +97,17 @@ export interface paths {
   };
   "/api/v1/builds/{id}/events": {
     /** Follow the events of a build (server-sent events; resumes after Last-Event-ID) */
-    get: { parameters: { path: { "id": string; }; query?: { "after"?: (number | null); "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/event-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { path: { "id": string; }; query?: { "after"?: (number | null); "follow"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/event-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/findings": {
     /** List people's comments on a build's work, with what became of them */
-    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["PersonsFinding"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["PersonsFindingRow"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Comment on a build's work: a finding for the wave's fixer or a task's next attempt */
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "text": string; "by"?: string; "file"?: string; "line"?: number; "endLine"?: number; "task"?: string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["PersonsFinding"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/gates": {
     /** Show the gate runs of a build, with evidence and findings */
-    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "gate": string; "verdict": (string | null); [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["GateRun"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/graph": {
     /**
@@ -104,7 +126,7 @@ export interface paths {
   };
   "/api/v1/builds/{id}/plan": {
     /** Show the plan that a build follows */
-    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "name": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Plan"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Continue a build that is not running with an edited plan; unchanged tasks keep their work */
     put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["PlanEdit"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
@@ -118,7 +140,7 @@ export interface paths {
   };
   "/api/v1/builds/{id}/questions/{n}/answer": {
     /** Allow or deny what an agent asked */
-    post: { parameters: { path: { "id": string; "n": ("open" | number); }; }; requestBody: { content: { "application/json": { "answer": "allow" | "deny"; "by"?: string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": number; "text": string; "answer": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: { path: { "id": string; "n": (("open") | number); }; }; requestBody: { content: { "application/json": { "answer": ("allow" | "deny"); "by"?: string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": number; "text": string; "answer": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/reject": {
     /** Reject the wave or the drafted plan that waits; a retry passes the reason on */
@@ -137,7 +159,7 @@ export interface paths {
      * Move main back to the end of a wave (0 is where the build began), or undo the last
      * rollback
      */
-    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": ({ "wave": number; } | { "undo": true; }); } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": ({ "wave": number; } | { "undo": (true); }); } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/tasks": {
     /** List the tasks of a build, in the order of its plan */
@@ -145,14 +167,14 @@ export interface paths {
   };
   "/api/v1/builds/{id}/tasks/{task}": {
     /** Show a task with its attempts */
-    get: { parameters: { path: { "id": string; "task": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Task"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { path: { "id": string; "task": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["TaskDetail"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/tasks/{task}/logs": {
     /**
      * Read an attempt's output from an offset in bytes; follow=true sends it as server-sent
      * events
      */
-    get: { parameters: { path: { "id": string; "task": string; }; query?: { "offset"?: (number | null); "attempt"?: number; "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Log"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { path: { "id": string; "task": string; }; query?: { "offset"?: (number | null); "attempt"?: number; "follow"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Log"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/tasks/{task}/messages": {
     /** List what people told the agent of a task */
@@ -169,17 +191,17 @@ export interface paths {
      * Try everything that building needs on the server's machine; ?again=true does not wait a
      * minute
      */
-    get: { parameters: { query?: { "again"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "ok": boolean; "checks": components["schemas"]["MachineCheck"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { query?: { "again"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Doctor"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/inbox": {
     /** List what waits for a person, in every build */
-    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "kind": string; "buildId": string; [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["InboxItem"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/keys": {
     /** List the keys of your tenant, newest first */
     get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Key"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Make a key; its text is in this answer only */
-    post: { parameters: {  }; requestBody: { content: { "application/json": { "name": string; "scope"?: "read" | "build" | "admin"; "expiresInDays"?: number; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Key"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "name": string; "scope"?: ("read" | "build" | "admin"); "expiresInDays"?: number; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["NewKey"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/keys/{id}": {
     /** Revoke a key, and end the sessions that it opened */
@@ -187,7 +209,7 @@ export interface paths {
   };
   "/api/v1/notifications": {
     /** List what `notify` sent, and what waits or was given up */
-    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "status"?: "waiting" | "sent" | "dead"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Notification"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "status"?: ("waiting" | "sent" | "dead"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Notification"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/notifications/{id}/replay": {
     /** Send a notification again */
@@ -225,11 +247,11 @@ export interface paths {
   };
   "/api/v1/projects/{id}/events": {
     /** Follow the events of a project's builds and sandbox */
-    get: { parameters: { path: { "id": string; }; query?: { "after"?: (number | null); "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/event-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { path: { "id": string; }; query?: { "after"?: (number | null); "follow"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/event-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/files": {
     /** List a folder of main (path; default: the top), or of a build's, wave's or task's commit */
-    get: { parameters: { path: { "id": string; }; query?: { "cursor"?: string; "limit"?: number; "build"?: string; "task"?: string; "wave"?: number; "path"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "commit": string; "path": string; "items": components["schemas"]["File"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { path: { "id": string; }; query?: { "cursor"?: string; "limit"?: number; "build"?: string; "task"?: string; "wave"?: number; "path"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Folder"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/files/{path}": {
     /** Read a file of main, or of a build's, wave's or task's commit */
@@ -294,7 +316,7 @@ export interface paths {
   };
   "/api/v1/sandboxes/{id}": {
     /** Remove a sandbox, and its volume with ?volume=true */
-    delete: { parameters: { path: { "id": string; }; query?: { "volume"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    delete: { parameters: { path: { "id": string; }; query?: { "volume"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/schedules": {
     /** List what starts builds by the clock, the next one first */
@@ -342,6 +364,6 @@ export interface paths {
   };
   "/api/v1/tenants/{id}/limits": {
     /** Set limits of a tenant, by its name; null: none, default: as the settings say */
-    put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "builds"?: (number | null | "default"); "tasks"?: (number | null | "default"); "sandboxes"?: (number | null | "default"); "usd"?: (number | null | "default"); }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Tenant"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "builds"?: (number | null | ("default")); "tasks"?: (number | null | ("default")); "sandboxes"?: (number | null | ("default")); "usd"?: (number | null | ("default")); }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Tenant"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
 }

@@ -1,9 +1,12 @@
 import createFetchClient, { type Client as FetchClient } from "openapi-fetch";
 import { errorOfAnswer, errorWithoutAnswer } from "./api-error.ts";
-import type { paths } from "./api-types.ts";
+import type { components, paths } from "./api-types.ts";
 import { followEvents, type ServerEvent } from "./follow-events.ts";
 
 // Runs in browsers and in Node: it uses nothing but `fetch`.
+
+/** A type of the API by its name in the OpenAPI document. */
+export type ApiType<Name extends keyof components["schemas"]> = components["schemas"][Name];
 
 export interface ClientOptions {
   /** The server, such as `http://127.0.0.1:4400`. */

@@ -6,6 +6,7 @@ import { currentWave, phaseOf, waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { getKnown } from "../../domain/known.ts";
+import { gateRunReply, inboxReply, planReply } from "./build-replies.ts";
 import { getBuild, readBuild, type ViewedBuild } from "./builds.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
@@ -38,7 +39,7 @@ export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
     endpoint("get /builds/{id}/gates", {
       summary: "Show the gate runs of a build, with evidence and findings",
       params: idParams,
-      reply: z.looseObject({ items: z.array(z.looseObject({ gate: z.string(), verdict: z.string().nullable() })) }),
+      reply: z.looseObject({ items: z.array(gateRunReply) }),
       async handle({ params }) {
         const { waves } = await readBuild(app, params.id);
         return {
@@ -64,7 +65,7 @@ export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
     endpoint("get /builds/{id}/plan", {
       summary: "Show the plan that a build follows",
       params: idParams,
-      reply: z.looseObject({ name: z.string() }),
+      reply: planReply,
       handle: async ({ params }) => ({ body: (await getBuild(app, params.id)).plan }),
     }),
     endpoint("get /builds/{id}/plan/text", {
@@ -135,7 +136,7 @@ export function waitingEndpoints({ app }: ApiContext): Endpoint[] {
     }),
     endpoint("get /inbox", {
       summary: "List what waits for a person, in every build",
-      reply: z.looseObject({ items: z.array(z.looseObject({ kind: z.string(), buildId: z.string() })) }),
+      reply: z.looseObject({ items: z.array(inboxReply) }),
       async handle() {
         const waiting = await store.builds.list({ status: "waiting" }, { by: "position", limit: 200 });
         const failed = await store.builds.list({ status: "failed" }, { by: "position", descending: true, limit: 20 });

@@ -6,6 +6,7 @@ import { waitingPlanName } from "../../api/waiting-plan.ts";
 import { type BuildView, buildAhead, createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
+import { buildReply, buildStatus, moment, spentSumReply } from "./build-replies.ts";
 import {
   type ApiContext,
   cursorValue,
@@ -20,14 +21,12 @@ import { findProject } from "./projects.ts";
 
 export type ViewedBuild = BuildView["build"];
 
-const status = z.enum(["queued", "running", "waiting", "cancelling", "completed", "failed", "cancelled"]);
-const moment = z.string().nullable();
 const buildRowReply = z
   .looseObject({
     id: z.string(),
     project: z.string(),
     projectId: z.string(),
-    status,
+    status: buildStatus,
     reason: z.string().nullable(),
     tasks: z.number(),
     head: z.string().nullable(),
@@ -37,23 +36,6 @@ const buildRowReply = z
     endedAt: moment,
   })
   .openapi("BuildRow");
-export const buildReply = z
-  .looseObject({
-    id: z.string(),
-    buildId: z.string(),
-    project: z.string(),
-    projectId: z.string(),
-    status,
-    phase: z.string(),
-    reason: z.string().nullable(),
-    createdAt: z.string(),
-    startedAt: moment,
-    endedAt: moment,
-    waves: z.array(z.looseObject({ number: z.number(), status: z.string() })),
-    tasks: z.array(z.looseObject({ id: z.string(), agent: z.string(), status: z.string() })),
-    head: z.string().nullable(),
-  })
-  .openapi("Build");
 
 /** Finds a build by its id. Fails with `not-found`. */
 export async function getBuild({ ports: { store } }: ServedApp, id: string): Promise<ViewedBuild> {
@@ -84,7 +66,7 @@ export function showBuild(app: ServedApp, view: BuildView) {
 
 const listQuery = pageQuery.extend({
   project: z.string().max(100).optional(),
-  status: status.optional(),
+  status: buildStatus.optional(),
   /** The beginning of an id. */
   id: z.string().max(100).optional(),
 });
@@ -95,7 +77,7 @@ export function buildEndpoints({ app }: ApiContext): Endpoint[] {
     endpoint("get /builds", {
       summary: "List builds, newest first",
       query: listQuery,
-      reply: pageOf(buildRowReply).extend({ spent: z.looseObject({ tokens: z.number() }) }),
+      reply: pageOf(buildRowReply).extend({ spent: spentSumReply }),
       async handle({ query: { cursor, limit, project, status: wanted, id: start } }) {
         const where = {
           ...(project === undefined ? {} : { projectId: (await findProject(app, project)).id }),

@@ -122,12 +122,14 @@ export function fileEndpoints(api: ApiContext): Endpoint[] {
   ];
 }
 
-const pageOfFolder = z.looseObject({
-  commit: z.string(),
-  path: z.string(),
-  items: z.array(fileReply),
-  nextCursor: z.string().nullable(),
-});
+const pageOfFolder = z
+  .looseObject({
+    commit: z.string(),
+    path: z.string(),
+    items: z.array(fileReply),
+    nextCursor: z.string().nullable(),
+  })
+  .openapi("Folder");
 
 /** Agents' files must do nothing when a browser opens them from this origin. */
 const asBytes = {

@@ -15,8 +15,23 @@ const bodySchema = z.strictObject({
   task: z.string().min(1).max(200).optional(),
 });
 const findingReply = z
-  .looseObject({ id: z.number(), kind: z.string(), text: z.string(), state: z.string(), outcome: z.string() })
+  .looseObject({
+    id: z.number(),
+    kind: z.string(),
+    task: z.string().nullable(),
+    file: z.string().nullable(),
+    line: z.number().nullable(),
+    endLine: z.number().nullable(),
+    text: z.string(),
+    by: z.string(),
+    createdAt: z.string(),
+    state: z.enum(["open", "given", "resolved", "superseded"]),
+    /** Its state in words, such as `resolved by fix 1`. */
+    outcome: z.string(),
+  })
   .openapi("PersonsFinding");
+
+const listedReply = findingReply.extend({ wave: z.number().nullable() }).openapi("PersonsFindingRow");
 
 /** People's comments on a build's work; what gates found is in `GET /builds/{id}/gates`. */
 export function findingEndpoints({ app }: ApiContext): Endpoint[] {
@@ -24,7 +39,7 @@ export function findingEndpoints({ app }: ApiContext): Endpoint[] {
     endpoint("get /builds/{id}/findings", {
       summary: "List people's comments on a build's work, with what became of them",
       params: idParams,
-      reply: z.looseObject({ items: z.array(findingReply) }),
+      reply: z.looseObject({ items: z.array(listedReply) }),
       handle: async ({ params }) => ({ body: { items: commentsJson(await readBuild(app, params.id)) } }),
     }),
     endpoint("post /builds/{id}/findings", {

@@ -3,56 +3,57 @@ import { spentByTask, spentInWave, spentJson } from "../../api/spending.ts";
 import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
 import { createTaskGraph } from "../../domain/plan/task-graph.ts";
 import { planWaves } from "../../domain/plan/wave-planner.ts";
+import { moment, spentReply } from "./build-replies.ts";
 import { readBuild } from "./builds.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
-const moment = z.string().nullable();
-const workReply = z.object({
-  id: z.string(),
-  kind: z.string(),
-  /** A task's attempt. */
-  task: z.string().nullable(),
-  label: z.string(),
-  number: z.number(),
-  status: z.string(),
-  outcome: z.string().nullable(),
-  reason: z.string().nullable(),
-  lastAction: z.string().nullable(),
-  createdAt: z.string(),
-  startedAt: moment,
-  endedAt: moment,
-});
-const spentReply = z.looseObject({ tokens: z.number(), usd: z.number().nullable(), calls: z.number() });
-const graphReply = z
+const workReply = z
   .object({
-    waves: z.array(
-      z.object({
-        number: z.number(),
-        status: z.string(),
-        tasks: z.array(z.string()),
-        reason: z.string().nullable(),
-        fixRounds: z.number(),
-        base: z.string().nullable(),
-        head: z.string().nullable(),
-        createdAt: moment,
-        endedAt: moment,
-        spent: spentReply.nullable(),
-        work: z.array(workReply),
-      }),
-    ),
-    tasks: z.array(
-      z.object({
-        id: z.string(),
-        title: z.string(),
-        agent: z.string(),
-        status: z.string(),
-        dependsOn: z.array(z.string()),
-        wave: z.number(),
-        spent: spentReply,
-      }),
-    ),
-    criticalPath: z.array(z.string()),
+    id: z.string(),
+    kind: z.string(),
+    /** A task's attempt. */
+    task: z.string().nullable(),
+    label: z.string(),
+    number: z.number(),
+    status: z.string(),
+    outcome: z.string().nullable(),
+    reason: z.string().nullable(),
+    lastAction: z.string().nullable(),
+    createdAt: z.string(),
+    startedAt: moment,
+    endedAt: moment,
   })
+  .openapi("Work");
+const graphWaveReply = z
+  .object({
+    number: z.number(),
+    /** `planned` for a wave that has not begun. */
+    status: z.string(),
+    tasks: z.array(z.string()),
+    reason: z.string().nullable(),
+    fixRounds: z.number(),
+    base: z.string().nullable(),
+    head: z.string().nullable(),
+    createdAt: moment,
+    endedAt: moment,
+    // `nullable()` would change the named schema.
+    spent: z.union([spentReply, z.null()]),
+    work: z.array(workReply),
+  })
+  .openapi("GraphWave");
+const graphTaskReply = z
+  .object({
+    id: z.string(),
+    title: z.string(),
+    agent: z.string(),
+    status: z.string(),
+    dependsOn: z.array(z.string()),
+    wave: z.number(),
+    spent: spentReply,
+  })
+  .openapi("GraphTask");
+const graphReply = z
+  .object({ waves: z.array(graphWaveReply), tasks: z.array(graphTaskReply), criticalPath: z.array(z.string()) })
   .openapi("BuildGraph");
 
 /** A build as its waves show it: what was, what is and what will be. */

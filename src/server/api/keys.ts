@@ -4,7 +4,14 @@ import { scopes } from "../../domain/access.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
 const keyReply = z
-  .looseObject({ id: z.string(), name: z.string(), scope: z.enum(scopes), status: z.string() })
+  .looseObject({
+    id: z.string(),
+    name: z.string(),
+    scope: z.enum(scopes),
+    status: z.string(),
+    createdAt: z.string(),
+    expiresAt: z.string().nullable(),
+  })
   .openapi("Key");
 const mostDays = 3_650;
 
@@ -25,7 +32,7 @@ export function keyEndpoints({ app: { ports } }: ApiContext): Endpoint[] {
         scope: z.enum(scopes).default("build"),
         expiresInDays: z.number().int().min(1).max(mostDays).optional(),
       }),
-      reply: keyReply,
+      reply: keyReply.extend({ key: z.string() }).openapi("NewKey"),
       status: 201,
       async handle({ body: { name, scope, expiresInDays }, caller }) {
         const validMs = expiresInDays === undefined ? null : expiresInDays * 24 * 60 * 60_000;

@@ -23,6 +23,7 @@ const agentReply = z
     runtime: z.string(),
     command: z.string().nullable(),
     installed: z.string().nullable(),
+    greeting: z.looseObject({ answers: z.boolean() }).nullable(),
     signedInWith: z.array(z.string()),
     lacks: z.array(z.looseObject({ what: z.string(), remedy: z.string() })),
   })
@@ -49,14 +50,16 @@ export function machineEndpoints({ app, machine }: ApiContext): Endpoint[] {
       summary: "Try everything that building needs on the server's machine; ?again=true does not wait a minute",
       needs: "admin",
       query: again,
-      reply: z.looseObject({ ok: z.boolean(), checks: z.array(checkReply) }),
+      reply: z.looseObject({ ok: z.boolean(), checks: z.array(checkReply) }).openapi("Doctor"),
       handle: async ({ query }) => ({ body: await check(query.again === "true") }),
     }),
     endpoint("get /agents", {
       summary: "Try every known agent in a sandbox on the server's machine, and show what each one lacks",
       needs: "admin",
       query: again,
-      reply: z.looseObject({ ok: z.boolean(), sandbox: z.string(), untried, agents: z.array(agentReply) }),
+      reply: z
+        .looseObject({ ok: z.boolean(), sandbox: z.string(), untried, agents: z.array(agentReply) })
+        .openapi("Agents"),
       handle: async ({ query }) => ({ body: await tryAgents(query.again === "true") }),
     }),
   ];

@@ -13,7 +13,8 @@ import { fetchPlan } from "../fetch-plan.ts";
 import type { ServedApp } from "../port.ts";
 import { problemWith } from "../problem.ts";
 import { storeUpload, uploadedSource } from "../uploads.ts";
-import { buildReply, getBuild, showBuild } from "./builds.ts";
+import { buildReply } from "./build-replies.ts";
+import { getBuild, showBuild } from "./builds.ts";
 import { checked } from "./checked.ts";
 import {
   type ApiCall,
@@ -31,7 +32,12 @@ const checkReply = z
   .looseObject({
     waves: z.array(z.looseObject({ number: z.number(), tasks: z.array(z.string()) })),
     criticalPath: z.array(z.string()),
-    faults: z.array(z.looseObject({ path: z.string(), line: z.number().nullable(), message: z.string() })),
+    faults: z.array(
+      z
+        .object({ code: z.string(), path: z.string(), line: z.number().nullable(), message: z.string() })
+        .openapi("PlanFault"),
+    ),
+    warnings: z.array(z.string()),
   })
   .openapi("PlanCheck");
 

@@ -27,13 +27,29 @@ import {
 import { findProject } from "./projects.ts";
 
 const sandboxReply = z
-  .looseObject({ id: z.string(), projectId: z.string(), driver: z.string(), state: z.string() })
+  .looseObject({
+    id: z.string(),
+    projectId: z.string(),
+    driver: z.string(),
+    state: z.string(),
+    reason: z.string().nullable(),
+    startedAt: z.string().nullable(),
+    stoppedAt: z.string().nullable(),
+  })
   .openapi("Sandbox");
 const snapshotReply = z
   .looseObject({ id: z.string(), projectId: z.string(), state: z.string(), sizeBytes: z.number().nullable() })
   .openapi("Snapshot");
 const previewReply = z
-  .looseObject({ id: z.string(), buildId: z.string(), wave: z.number(), status: z.string() })
+  .looseObject({
+    id: z.string(),
+    buildId: z.string(),
+    projectId: z.string(),
+    wave: z.number(),
+    status: z.string(),
+    reason: z.string().nullable(),
+    url: z.string().nullable(),
+  })
   .openapi("Preview");
 const command = z.strictObject({
   argv: z.array(z.string().max(100_000)).min(1).max(1_000),

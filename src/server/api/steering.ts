@@ -7,7 +7,8 @@ import { requestCancel } from "../../coordinator/build/stop/cancel-build.ts";
 import { undoRollback } from "../../coordinator/build/undo-rollback.ts";
 import { approveWave, rejectWave } from "../../coordinator/wave/decide-wave.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { buildReply, getBuild, readBuild, showBuild } from "./builds.ts";
+import { buildReply } from "./build-replies.ts";
+import { getBuild, readBuild, showBuild } from "./builds.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams, personName, sendSoon } from "./endpoint.ts";
 
 const number = z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER);

@@ -3,6 +3,7 @@ import { messagesJson } from "../../api/messages.ts";
 import { tellTask } from "../../coordinator/attempt/messages.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
+import { moment } from "./build-replies.ts";
 import { getBuild, readBuild } from "./builds.ts";
 import {
   type ApiContext,
@@ -23,8 +24,28 @@ type TaskRow = Awaited<ReturnType<Store["tasks"]["get"]>>;
 
 const taskParams = idParams.extend({ task: z.string().min(1).max(200) });
 const taskReply = z
-  .looseObject({ id: z.string(), title: z.string(), agent: z.string(), status: z.string(), attempts: z.number() })
+  .looseObject({
+    id: z.string(),
+    title: z.string(),
+    agent: z.string(),
+    dependsOn: z.array(z.string()),
+    status: z.string(),
+    attempts: z.number(),
+    reason: z.string().nullable(),
+    summary: z.string().nullable(),
+    commit: z.string().nullable(),
+    changedFiles: z.array(z.string()).nullable(),
+  })
   .openapi("Task");
+const attemptReply = z.object({
+  number: z.number(),
+  status: z.string(),
+  outcome: z.string().nullable(),
+  reason: z.string().nullable(),
+  commit: z.string().nullable(),
+  startedAt: moment,
+  endedAt: moment,
+});
 const logQuery = z.strictObject({
   offset: z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
   attempt: z.coerce.number().int().min(1).max(1_000_000).optional(),
@@ -78,7 +99,7 @@ export function taskEndpoints(api: ApiContext): Endpoint[] {
     endpoint("get /builds/{id}/tasks/{task}", {
       summary: "Show a task with its attempts",
       params: taskParams,
-      reply: taskReply,
+      reply: taskReply.extend({ eachAttempt: z.array(attemptReply) }).openapi("TaskDetail"),
       async handle({ params }) {
         const { id: buildId } = await getBuild(app, params.id);
         const task = await findTask(app, buildId, params.task);
