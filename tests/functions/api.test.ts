@@ -1,5 +1,6 @@
 import { request as httpRequest } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
 import type { ServedEngine } from "../../src/server/port.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
@@ -9,6 +10,14 @@ const embedded: ServedEngine = { kind: "embedded", serveOrigin: null };
 const yaml = "name: served\ntasks:\n  - { id: a, run: 'echo hello; echo a > a.txt' }\n";
 
 type Json = Record<string, never> & { items: Record<string, never>[] };
+
+interface OpenApi {
+  readonly paths: Record<
+    string,
+    { get: { responses: { 200: { content: { "application/json": { schema: object } } } } } }
+  >;
+  readonly components: { readonly schemas: Record<string, object> };
+}
 
 interface Answer {
   readonly status: number;
@@ -134,6 +143,29 @@ describe("the API", () => {
     });
     for (const path of ["/inbox", "/previews", `/builds/${id}/questions`])
       expect([path, (await ask(path)).body.items]).toEqual([path, []]);
+  });
+
+  it("answers as its document says, on which the clients' types rest", async () => {
+    const id = String((await build(yaml.replace("a.txt", "a.txt; exit 1"))).body.id);
+    await fixture.until(id);
+    await post(`/builds/${id}/findings`, { text: "It must pass." });
+    expect((await post("/keys", { name: "looker" })).status).toBe(201);
+    const parts = ["", "/graph", "/gates", "/plan", "/findings", "/tasks", "/tasks/{task}", "/tasks/{task}/messages"];
+    const ofProject = ["/snapshots", "/spending", "/files", "/memory"].map((part) => `/projects/{id}${part}`);
+    const ofServer = ["/builds", "/inbox", "/sandboxes", "/keys", "/tenants", "/settings", "/schedules", "/session"];
+    const paths = [...ofServer, ...ofProject, ...parts.map((part) => `/builds/{id}${part}`)];
+    const text = await (await raw("/openapi.json")).text();
+    const document = JSON.parse(text.replaceAll("#/components/schemas/", "#/$defs/")) as OpenApi;
+    const wrong: object[] = [];
+    for (const path of paths) {
+      const own = path.startsWith("/projects/") ? project : id;
+      const { status, body } = await ask(path.replace("{id}", own).replace("{task}", "a"));
+      const { schema } = document.paths[`/api/v1${path}`]!.get.responses[200].content["application/json"];
+      const reply = z.fromJSONSchema({ ...schema, $defs: document.components.schemas });
+      const { error } = reply.safeParse(body);
+      if (status !== 200 || error !== undefined) wrong.push({ path, status, issues: error?.issues });
+    }
+    expect(wrong).toEqual([]);
   });
 
   it("starts one build for an Idempotency-Key, however often and at once it comes", async () => {
