@@ -11,12 +11,14 @@ const yaml = "name: served\ntasks:\n  - { id: a, run: 'echo hello; echo a > a.tx
 
 type Json = Record<string, never> & { items: Record<string, never>[] };
 
+type JsonSchema = Exclude<Parameters<typeof z.fromJSONSchema>[0], boolean>;
+
 interface OpenApi {
   readonly paths: Record<
     string,
     { get: { responses: { 200: { content: { "application/json": { schema: object } } } } } }
   >;
-  readonly components: { readonly schemas: Record<string, object> };
+  readonly components: { readonly schemas: Record<string, JsonSchema> };
 }
 
 interface Answer {
