@@ -4,7 +4,7 @@ import { fileKeys } from "../src/config/settings-file.ts";
 const groups: readonly (readonly [title: string, names: RegExp])[] = [
   ["Data and servers", /^(WAVESMITH_(DATA|DATABASE_WAIT|SERVER|KEY|ENGINE|LOG|PLAN_HOSTS)|DATABASE_URL)$/],
   ["Sandboxes and previews", /^WAVESMITH_(SANDBOX|DOCKER|PREVIEW)/],
-  ["What is kept, and how long", /^WAVESMITH_(SNAPSHOT|RETENTION)/],
+  ["Retention", /^WAVESMITH_(SNAPSHOT|RETENTION)/],
   ["Limits", /^WAVESMITH_(API_RATE|TASKS|TENANT)/],
   ["Agents and models", /^WAVESMITH_(MODEL|AGENT|PRICES|COMPATIBLE|CASSETTE)|^(ANTHROPIC|OPENAI|GEMINI|CLAUDE)_/],
   ["GitHub and CI", /^WAVESMITH_(GITHUB|CI)_/],

@@ -100,7 +100,7 @@ export const planTextQuery = (id: string) =>
     queryKey: ["plan-text", id],
     queryFn: ({ signal }) =>
       dataOf(api.GET("/api/v1/builds/{id}/plan/text", { params: { path: { id } }, parseAs: "text", signal })),
-    // What the reader types must not be replaced.
+    // Never replace what somebody is typing.
     refetchOnWindowFocus: false,
     gcTime: 0,
   });

@@ -50,7 +50,7 @@ export async function writeSettings(
   const file = settingsFile(dataDir);
   const unfinished = `${file}.${process.pid}.${randomBytes(4).toString("hex")}`;
   try {
-    // What begins with a brace counts as JSON, and may be YAML.
+    // Text that begins with a brace is taken for JSON, although it may be YAML.
     await writeFile(unfinished, format === "json" ? stringify(parse(text)) : text, { mode: 0o600, flush: true });
     // Nothing may come between the comparison and the change.
     if (tag !== null && settingsTag(settingsText(dataDir)) !== tag) {

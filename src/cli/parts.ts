@@ -208,7 +208,7 @@ export async function openStore(
  */
 export async function driverForTrial(config: Config, name: string): Promise<Pick<SandboxDriver, "check">> {
   requireDriverName(name);
-  // A trial of a Docker engine needs no folder of ours.
+  // Only a host driver writes to the data directory when it is tried.
   if (traitsOf(name).machine === "host") makeDataDir(config);
   return createDriver(name, {
     dataDir: config.dataDir,

@@ -56,7 +56,7 @@ function checkedUrl(text: string, privateHosts: readonly string[], base?: URL): 
 
 /** Does not name the address, because that would reveal this network's hosts. */
 const notPublic = (url: URL): WavesmithError =>
-  cannotFetch(url, "its address is not public", "whoever runs the server can allow its host: WAVESMITH_PLAN_HOSTS");
+  cannotFetch(url, "its address is not public", "the operator of the server can allow its host: WAVESMITH_PLAN_HOSTS");
 
 const cannotFetch = (url: URL, why: string, remedy = "send the plan itself instead"): WavesmithError =>
   new WavesmithError("usage", `the plan at ${url.origin} cannot be fetched: ${why}`, { remedy });

@@ -69,7 +69,7 @@ describe("the settings of a server", () => {
     expect(JSON.stringify(body)).not.toMatch(/hidden|settings\.yaml/);
   });
 
-  it("are replaced as a whole, by whoever read the present ones and only without faults", async () => {
+  it("are replaced only with a file without faults, and only from the present version", async () => {
     const { etag } = await ask(operator, "GET", "/settings");
     const faulty = await put("limits:\n  tasks: many\n");
     expect([faulty.status, faulty.body.code]).toEqual([422, "settings-invalid"]);

@@ -88,7 +88,7 @@ describe("the settings file", () => {
     rmSync(other, { recursive: true });
   });
 
-  it("is replaced only by a file without faults, by whoever read the present one", async () => {
+  it("is replaced only with a file without faults, and only from the present version", async () => {
     const before = viewSettings(load());
     expect(before).toMatchObject({ text: file, restartNeeded: false });
     const faulty = { text: "limits: { tasks: many }", format: "yaml" as const, tag: null };

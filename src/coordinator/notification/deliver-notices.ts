@@ -3,7 +3,7 @@ import type { Ports } from "../port.ts";
 
 // ND1. A try is claimed by compare-and-set, which also sets when the next one is due. So two
 // processes do not make the same try, and if one is killed in the middle, another makes the next
-// try. A receiver may be told of an event twice, with the same id, but is always told.
+// try. A receiver may get an event twice, with the same id, but always gets it.
 
 const seconds = 1_000;
 const minutes = 60 * seconds;

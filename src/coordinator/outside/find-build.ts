@@ -1,6 +1,6 @@
 import type { BuildRow, Tables } from "../../store/port.ts";
 
-/** What a forge or CI system knows of a build. */
+/** How a forge or CI system names a build. */
 interface BuildClues {
   readonly repository: string;
   readonly branch: string | null;

@@ -99,7 +99,7 @@ async function partsAt(
   const text = await textAt(reader, path);
   if (text === null) return "";
   const mode = await modeOf(path);
-  // What a link points to is what counts, and that file may change under any name.
+  // A link counts as its target, and that file may change under any name.
   if (mode !== undefined && links.includes(mode)) return `a link to ${text}`;
   return kind.parts === undefined ? `${mode}\n${text}` : kind.parts(text, commands);
 }

@@ -3,7 +3,7 @@ import { defaultTenant } from "../../coordinator/build/request/project.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { type ApiContext, type Endpoint, endpoint } from "./endpoint.ts";
 
-/** Looking starts sandboxes, so what was found is shown for this long. */
+/** How long a result is shown: a new look starts sandboxes. */
 const freshMs = 60_000;
 
 const again = z.strictObject({ again: z.enum(["true", "false"]).default("false") });

@@ -43,7 +43,7 @@ export function tenantEndpoints({ app: { ports, allTenants } }: ApiContext): End
         // Another tenant's name is answered like one that does not exist (W11).
         if (params.id !== caller.tenant) throw new WavesmithError("not-found", `there is no tenant ${params.id}`);
         throw new WavesmithError("unsupported", "a tenant cannot change its own limits", {
-          remedy: `ask whoever runs this server: an admin key of the tenant ${defaultTenant} can`,
+          remedy: `ask the operator of this server: an admin key of the tenant ${defaultTenant} can`,
         });
       },
     }),
