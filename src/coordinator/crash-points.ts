@@ -101,6 +101,7 @@ const commits = [
   "jobs.insertIfAbsent",
   "jobs.update",
   "modelCalls.remove",
+  "modelCalls.update",
   "previews.update",
   "sandboxes.update",
   "snapshots.insert",

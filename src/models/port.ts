@@ -74,6 +74,13 @@ export interface ModelLedger {
    * agents also let a model name their sessions.
    */
   unfinished(ownerId: string): Promise<Unfinished | null>;
+  /** Notes that the agent of an open call hung up before it had the whole answer. */
+  noteHangUp(callId: string): Promise<void>;
+  /**
+   * Notes that an agent's turn ended without waiting for its open calls, so that hanging up on them
+   * says nothing about its work.
+   */
+  overlookOpen(ownerId: string): Promise<void>;
   /** Replaces the reservation by the actual usage, once per call. */
   settle(callId: string, settlement: Settlement): Promise<void>;
   /**

@@ -110,7 +110,7 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
     path: `${foundApi.path}${forwardedQuery(api, query)}`,
     hidesUsage: body !== null && hidesUsage(api, body),
     likelyInputTokens: size?.likelyTokens ?? 0,
-    wasSent: false,
+    ...{ wasSent: false, readEnding: null, heardEnding: null },
   };
   let settlement: Settlement;
   if (size === null || body === null) settlement = await passOn(parts, call, body);
@@ -136,6 +136,7 @@ async function sayUnfinished({ ledger }: ProxyParts, { id }: ModelOwner, respons
     await sleep(100);
     unfinished = await ledger.unfinished(id);
   }
+  if (unfinished?.ending === "open") await ledger.overlookOpen(id);
   response.writeHead(200, { "content-type": "application/json" });
   response.end(JSON.stringify({ unfinished: unfinished?.ending === "open" ? null : unfinished }));
 }

@@ -92,9 +92,14 @@ function stream(response: ServerResponse, ...parts: string[]): void {
 }
 
 /** Starts a call and hangs up as soon as `heard` returns true for the answer so far. */
-async function hangUp({ socket, token }: TestModels, body: object, heard: RegExp | null): Promise<() => void> {
+async function hangUp(
+  { socket, token }: TestModels,
+  body: object,
+  heard: RegExp | null,
+  path = messages,
+): Promise<() => void> {
   const headers = { authorization: `Bearer ${token}` };
-  const outgoing = request({ socketPath: socket, path: messages, method: "POST", headers });
+  const outgoing = request({ socketPath: socket, path, method: "POST", headers });
   outgoing.on("error", () => undefined);
   const come = new Promise<void>((resolve) => {
     if (heard === null) return resolve();
@@ -266,6 +271,63 @@ describe("a call whose agent hung up", () => {
     const tokens = await spent();
     expect(tokens).toMatchObject({ estimatedCalls: 1, outputTokens: counted.outputTokens });
     expect(Math.abs(tokens!.inputTokens - counted.inputTokens)).toBeLessThan(10);
+  });
+
+  it("did not come to its end, even if the provider did, until the agent has made another", async () => {
+    await liveModelAttempt(store);
+    let finish: () => void = () => undefined;
+    const models = await provider((response) => {
+      stream(response, start, delta("a few words"));
+      finish = () => response.end(end(77));
+    });
+    await listens(models);
+    const unfinished = () => models.models.unfinished(modelAttempt.id);
+    const leave = await hangUp(models, message({ stream: true }), /a few words/);
+    expect(await unfinished()).toMatchObject({ ending: "open" });
+    leave();
+    await until("the proxy knows", async () => (await unfinished())?.ending === "broken");
+    expect((await spent())?.openCalls).toBe(1);
+    finish();
+    await until("it is counted", async () => (await spent())?.openCalls === 0);
+    const reason = "the model's last answer broke off (the agent hung up)";
+    expect(await unfinished()).toMatchObject({ ending: "broken", reason });
+    const second = ask(models, message({ stream: true }));
+    await until("it is made", () => models.seen.length === 2);
+    finish();
+    await second;
+    expect(await unfinished()).toBeNull();
+  });
+
+  // Codex 2.6.0 does so after every answer, without waiting for the end of the stream.
+  it("came to its end if the agent had read that it was complete", async () => {
+    await liveModelAttempt(store);
+    const usage = { input_tokens: 40, output_tokens: 3, input_tokens_details: { cached_tokens: 0 } };
+    let finish: () => void = () => undefined;
+    const models = await provider((response) => {
+      stream(response, event({ type: "response.completed", response: { status: "completed", output: [], usage } }));
+      finish = () => response.end();
+    });
+    await listens(models);
+    const body = { model: "m", input: [], stream: true };
+    const leave = await hangUp(models, body, /response.completed/, "/openai/v1/responses");
+    leave();
+    finish();
+    await until("it is counted", async () => (await spent())?.openCalls === 0);
+    expect((await store.modelCalls.list({}))[0]).toMatchObject({ ending: "whole", outputTokens: 3, estimated: false });
+    expect(await models.models.unfinished(modelAttempt.id)).toBeNull();
+  });
+
+  it("says nothing about the agent's work if its turn had ended without waiting for it", async () => {
+    await liveModelAttempt(store);
+    const models = await provider((response) => stream(response, start, delta("a few words")), { drainMs: 50 });
+    await listens(models);
+    const leave = await hangUp(models, message({ stream: true }), /a few words/);
+    const { socket: socketPath, token } = models;
+    const answered = await callModelAt({ socketPath, token, path: "/wavesmith/unfinished" }, {});
+    expect(JSON.parse(answered.text)).toEqual({ unfinished: null });
+    leave();
+    await until("it is counted", async () => (await spent())?.openCalls === 0);
+    expect(await models.models.unfinished(modelAttempt.id)).toBeNull();
   });
 
   it("does not delay the end of the process that answers it", async () => {

@@ -25,7 +25,7 @@ const program = await bundledProgram("crash-process");
  * that is undone, of the API.
  */
 const besideBuild =
-  /^(engine\.cron|ask-second-look|ask-gate-agent|ask-pull-request|forge|change-file|limit-tenant|make-project|create-key|tell-task|add-comment|preview-request|preview-wake|request-build|resend-request|run-added-checks|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|settle-schedule|undo-rollback|driver\.(pack|restore)|start-held-back|settle-check|take-(closed|delivery|finding|review|thread)|sandbox-(idle|lost|restored?))\./;
+  /^(engine\.cron|ask-second-look|ask-gate-agent|ask-pull-request|forge|change-file|limit-tenant|make-project|create-key|tell-task|add-comment|preview-request|preview-wake|request-build|resend-request|run-added-checks|snapshots|workspace\.restorePaths|modelCalls\.update|reserve-model-call|settle-model-call|settle-schedule|undo-rollback|driver\.(pack|restore)|start-held-back|settle-check|take-(closed|delivery|finding|review|thread)|sandbox-(idle|lost|restored?))\./;
 const allPoints: readonly string[] = [...crashPoints, ...engineCrashPoints];
 const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 /** Calls during which a sandbox may die. */

@@ -13,7 +13,7 @@ export async function findUnfinished(store: Store, ownerId: string): Promise<Unf
   const heard = calls.filter(({ ending }) => ending !== "left");
   const last = heard.find(({ offersTools }) => offersTools) ?? heard[0];
   if (last === undefined || last.ending === "whole") return null;
-  if (last.status === "open")
+  if (last.status === "open" && last.ending === null)
     return { ending: "open", reason: "its last call to the model was not answered", overflowed: false };
   if (last.ending === null) return null;
   const ending = last.ending as Unfinished["ending"];

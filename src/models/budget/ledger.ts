@@ -7,6 +7,7 @@ import type { Plan } from "../../domain/plan/plan.ts";
 import { providerToolsOf } from "../../domain/sandbox/network.ts";
 import { liveGateRunStatuses, startedAttemptStatuses } from "../../domain/status.ts";
 import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../../store/port.ts";
+import { hungUp } from "../call/relay.ts";
 import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Settlement } from "../port.ts";
 import { costMicroUsd, type Price } from "../prices/prices.ts";
 import { createBudgetQueue } from "./budget-queue.ts";
@@ -78,6 +79,12 @@ export function createModelLedger(parts: LedgerParts): ModelLedger {
     },
     waiting: (ownerId) => queue.waiting(ownerId),
     unfinished: (ownerId) => findUnfinished(store, ownerId),
+    async noteHangUp(callId) {
+      await store.modelCalls.update({ id: callId, status: "open", ending: null }, { ending: "broken", error: hungUp });
+    },
+    async overlookOpen(ownerId) {
+      await store.modelCalls.update({ ownerId, status: "open", ending: null }, { ending: "left" });
+    },
     async settle(callId, settlement) {
       await settleCall(callId, settlement);
       ours.delete(callId);
@@ -198,7 +205,8 @@ async function settle(
       estimated: isEstimated,
       httpStatus,
       error,
-      ending,
+      // Nobody waited for a call that was still open when its agent's turn ended.
+      ending: ending === "left" && call.ending !== "left" ? "broken" : ending,
       endedAt: now(),
     },
   );

@@ -13,7 +13,8 @@ import { Refusal } from "../refusal.ts";
 import { type Backoff, isBusyStatus, isFailingStatus } from "./backoff.ts";
 import type { Measured } from "./measure.ts";
 import { type ProviderCall, requestedWait, send } from "./provider-call.ts";
-import { relay, replay } from "./relay.ts";
+import { hungUp, relay, replay } from "./relay.ts";
+import { isComplete } from "./usage.ts";
 
 export interface CallParts {
   readonly ledger: ModelLedger;
@@ -50,13 +51,31 @@ export async function passMetered(
   // Without a budget, a server that knows its own limit is left to it.
   const isFree = named === null && owner.budget.tokens === null && owner.budget.usd === null;
   const sent = limitBody(api, body, isFree ? null : outputTokens);
+  let noting: Promise<void> = Promise.resolve();
+  onHangUp(call, () => {
+    noting = parts.ledger.noteHangUp(callId);
+    noting.catch(() => undefined); // Settling it awaits the note.
+  });
   const settlement = await passOn(parts, call, sent).catch(async (error: unknown) => {
+    await noting;
     await parts.ledger.settle(callId, unanswered(call, error));
     throw error;
   });
+  await noting;
   const counted = settlement.isEstimated ? atMost(settlement, outputTokens) : settlement;
   await parts.ledger.settle(callId, counted);
   return counted;
+}
+
+/** Calls back when the agent hangs up before it has the whole answer (HT2). */
+function onHangUp(call: ProviderCall, callback: () => void): void {
+  const { gone } = call;
+  const over = (): void => {
+    call.heardEnding = call.readEnding?.() ?? "broken";
+    if (!isComplete(call.heardEnding)) callback();
+  };
+  if (gone.aborted) over();
+  else gone.addEventListener("abort", over, { once: true });
 }
 
 /** Returns the longest answer of a call that names none, which the model's window can hold. */
@@ -76,7 +95,7 @@ const leastOutput = 256;
  */
 function unanswered({ wasSent, gone, likelyInputTokens: inputTokens }: ProviderCall, error: unknown): Settlement {
   const ending = gone.aborted ? "left" : wasSent ? "broken" : "error";
-  const outcome = { httpStatus: null, error: messageOf(error), ending } as const;
+  const outcome = { httpStatus: null, error: gone.aborted ? hungUp : messageOf(error), ending } as const;
   if (!wasSent) return { status: "failed", usage: null, isEstimated: false, ...outcome };
   const usage = { inputTokens, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 0 };
   return { status: "cut", usage, isEstimated: true, ...outcome };

@@ -3,6 +3,7 @@ import { type IncomingMessage, request as plainRequest, type ServerResponse } fr
 import { request as secureRequest } from "node:https";
 import type { ProviderApi } from "../apis.ts";
 import type { ModelOwner, ModelProvider } from "../port.ts";
+import type { ReadEnding } from "./usage.ts";
 
 export interface ProviderCall {
   readonly api: ProviderApi;
@@ -21,6 +22,10 @@ export interface ProviderCall {
   readonly likelyInputTokens: number;
   /** Whether the provider has the whole request, so that breaking off now may still cost. */
   wasSent: boolean;
+  /** How the answer ended, if what came so far was all of it; null before it begins. */
+  readEnding: (() => ReadEnding) | null;
+  /** The same when the agent hung up; null if it has not. */
+  heardEnding: ReadEnding | null;
 }
 
 /** How long a provider may stay silent. */

@@ -10,7 +10,7 @@ import { saysOverflow } from "../../domain/overflow.ts";
 import type { CassetteAnswer, ModelProvider, Settlement } from "../port.ts";
 import { likelyTokens } from "./measure.ts";
 import { headerOf, type ProviderCall } from "./provider-call.ts";
-import { createUsageReader, type UsageReader } from "./usage.ts";
+import { createUsageReader, isComplete, type UsageReader } from "./usage.ts";
 import { createUsageFilter } from "./usage-filter.ts";
 
 const answeredHeaders = ["content-type", "request-id", "x-request-id", "retry-after", "openai-processing-ms"];
@@ -35,6 +35,7 @@ export async function relay(
   const pass = createWriter(call, /event-stream/.test(headers["content-type"] ?? ""));
   call.response.writeHead(status, headers);
   let fault: string | null = null;
+  call.readEnding = () => reader.ending();
   try {
     for await (const chunk of isError ? maskCredentials(reply, call.provider) : (reply as AsyncIterable<Buffer>)) {
       reader.take(chunk);
@@ -49,6 +50,9 @@ export async function relay(
   return settlementOf(call, reader, { status, fault: fault ?? (isError ? errorOf(status, body) : null) });
 }
 
+/** The settlement's error for a call whose agent did not wait for the answer. */
+export const hungUp = "the agent hung up";
+
 /** The settlement's error for a conversation that is longer than the model's window. */
 export const overflowError = "the conversation is longer than the model's window";
 
@@ -56,7 +60,7 @@ const errorOf = (status: number, body: string): string =>
   (status === 400 || status === 413) && saysOverflow(body) ? overflowError : `it answered ${status}`;
 
 function settlementOf(
-  { api, gone, likelyInputTokens }: ProviderCall,
+  { api, gone, heardEnding, likelyInputTokens }: ProviderCall,
   reader: UsageReader,
   { status, fault }: { status: number; fault: string | null },
 ): Settlement {
@@ -65,9 +69,9 @@ function settlementOf(
     return { status: "failed", usage, isEstimated: false, httpStatus: status, error: fault, ending: "error" };
   // The answers of free calls have other forms.
   const read = api.outputLimit === null ? "whole" : reader.ending();
-  const ending = gone.aborted && read !== "whole" && read !== "limit" ? "left" : read;
-  const isWhole = fault === null && (read === "whole" || read === "limit");
-  const error = fault ?? (gone.aborted ? "the agent hung up" : null);
+  const ending = gone.aborted && !isComplete(heardEnding ?? read) ? "left" : read;
+  const isWhole = fault === null && isComplete(read);
+  const error = gone.aborted ? hungUp : fault;
   const outcome = { status: isWhole && !gone.aborted ? "done" : "cut", httpStatus: status, error, ending } as const;
   if (isWhole && usage !== null) return { ...outcome, usage, isEstimated: false };
   return { ...outcome, usage: estimateUsage(usage, reader, likelyInputTokens), isEstimated: true };

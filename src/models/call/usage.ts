@@ -33,13 +33,18 @@ const geminiSchema = z.object({
   thoughtsTokenCount: count,
 });
 
+export type ReadEnding = Extract<CallEnding, "whole" | "limit" | "broken" | "unreadable">;
+
+/** Whether the model came to its end, even if that was its output limit. */
+export const isComplete = (ending: ReadEnding): boolean => ending === "whole" || ending === "limit";
+
 /** Reads an answer as it passes, without changing or delaying it. */
 export interface UsageReader {
   take(chunk: Buffer): void;
   /** The usage reported so far; null if none. */
   usage(): ModelUsage | null;
-  /** How the answer ended. */
-  ending(): Extract<CallEnding, "whole" | "limit" | "broken" | "unreadable">;
+  /** How the answer ended, if this was all of it. */
+  ending(): ReadEnding;
   /** Bytes of the answer so far; for a stream, without its framing. */
   answeredBytes(): number;
 }
@@ -111,9 +116,11 @@ function answerBytesIn(data: string): number {
 function wholeReader(reading: Found): UsageReader {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
+  let readBytes = 0;
   const read = (): void => {
-    if (chunks.length === 0 || sizeBytes > 4 * maxLine) return;
-    readEvent(Buffer.concat(chunks.splice(0)).toString("utf8"), reading);
+    if (sizeBytes === readBytes || sizeBytes > 4 * maxLine) return;
+    readBytes = sizeBytes;
+    readEvent(Buffer.concat(chunks).toString("utf8"), reading);
   };
   return {
     take(chunk) {
