@@ -144,7 +144,7 @@ function Actions({
           Cancel…
         </button>
       )}
-      {steering.error !== null && <Failure error={steering.error} />}
+      <Failure error={steering.error} />
       {asked === "rollback" && graph !== undefined && (
         <RollbackDialog build={build} waves={graph.waves} onClose={close} />
       )}

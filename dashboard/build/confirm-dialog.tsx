@@ -19,7 +19,7 @@ export function ConfirmDialog({ title, yes, no, steering, what, onClose, childre
   return (
     <Dialog title={title} onClose={onClose}>
       <div className="small soft">{children}</div>
-      {steering.error !== null && <Failure error={steering.error} />}
+      <Failure error={steering.error} />
       <div className="row wrap" style={{ justifyContent: "flex-end" }}>
         <button type="button" className="button" onClick={onClose}>
           {no}

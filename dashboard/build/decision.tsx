@@ -38,7 +38,7 @@ function Question({
         <div className="small soft">
           {question.reason} · denied <Left until={question.deadlineAt} /> if nobody answers
         </div>
-        {steering.error !== null && <Failure error={steering.error} />}
+        <Failure error={steering.error} />
       </div>
       <div className="row">
         <button type="button" className="button primary" disabled={steering.isPending} onClick={() => answer("allow")}>
@@ -86,7 +86,7 @@ function Approval({ build }: { readonly build: ApiType<"Build"> }) {
             </Link>
           )}
         </div>
-        {steering.error !== null && <Failure error={steering.error} />}
+        <Failure error={steering.error} />
       </div>
       {what === null ? (
         <button

@@ -1,14 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
 import { buildQuery, planTextQuery } from "../api/queries.ts";
 import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
-import { PageHead } from "../parts/page-head.tsx";
 import { Failure, Shown } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { PlanWorkbench } from "../start/plan-workbench.tsx";
+import { PartHead } from "./part-head.tsx";
 
 const route = getRouteApi("/builds/$id/plan");
 
@@ -17,22 +17,11 @@ export function PlanPage() {
   const { id } = route.useParams();
   const build = useQuery(buildQuery(id));
   const plan = useQuery(planTextQuery(id));
-  const name = build.data?.project ?? id;
   return (
     <>
-      <PageHead
-        page={`Plan of ${name}`}
-        title={
-          <>
-            <Link to="/builds/$id" params={{ id }} className="plain soft">
-              {name}
-            </Link>{" "}
-            <span className="faint">/</span> Plan
-          </>
-        }
-      >
+      <PartHead buildId={id} project={build.data?.project ?? id} part="Plan">
         {build.data !== undefined && <StatusBadge status={build.data.status} />}
-      </PageHead>
+      </PartHead>
       <Shown query={plan} what="the plan">
         {(text) =>
           build.data === undefined ? null : <EditedPlan key={`${id} ${text}`} build={build.data} before={text} />
@@ -46,6 +35,9 @@ function EditedPlan({ build, before }: { readonly build: ApiType<"Build">; reado
   const [text, setText] = useState(before);
   const navigate = useNavigate();
   const { id, status } = build;
+  const isDone = status === "completed";
+  // With the same plan a completed build would only end once more.
+  const hasNothingToDo = isDone && text === before;
   const isAtWork = status === "running" || status === "queued" || status === "cancelling";
   const resume = useAction(["build", "builds", "inbox"], () =>
     dataOf(
@@ -65,16 +57,17 @@ function EditedPlan({ build, before }: { readonly build: ApiType<"Build">; reado
         <>
           <div className="notice" data-tone={isAtWork ? "wait" : "idle"}>
             {isAtWork
-              ? "This build is at work, and its plan cannot be changed meanwhile. Cancel it first; its work is kept."
+              ? "This build is running. Cancel it first to change its plan; its work is kept."
               : "Completed tasks that you leave as they are keep their work. Changed tasks, and those that depend on them, run again. The work of tasks that you remove stays in the tree."}
+            {isDone && " This build has completed: add or change a task, and it continues from its result."}
             {status === "waiting" && build.phase.includes("plan") && " Continuing also approves the plan."}
           </div>
-          {resume.error !== null && <Failure error={resume.error} />}
+          <Failure error={resume.error} />
           <div className="row wrap">
             <button
               type="button"
               className="button primary"
-              disabled={!isSound || isAtWork || resume.isPending}
+              disabled={!isSound || isAtWork || hasNothingToDo || resume.isPending}
               onClick={submit}
             >
               {resume.isPending ? "Continuing…" : "Continue with this plan"}

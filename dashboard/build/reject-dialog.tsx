@@ -31,7 +31,7 @@ export function RejectDialog({ buildId, what, onClose }: RejectDialogProps) {
           value={reason}
           onChange={({ target }) => setReason(target.value)}
         />
-        {steering.error !== null && <Failure error={steering.error} />}
+        <Failure error={steering.error} />
         <div className="row wrap" style={{ justifyContent: "flex-end" }}>
           <button type="button" className="button" onClick={onClose}>
             Keep waiting

@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
 import { useLiveBuild } from "../api/follow-build.ts";
 import { buildQuery, diffQuery, gatesQuery } from "../api/queries.ts";
-import { PageHead } from "../parts/page-head.tsx";
+import { PartHead } from "../build/part-head.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { useComments } from "./comments.tsx";
 import { type Commenting, type FileChange, FileChangeView, filesOf, lineCounts, type Remark } from "./diff-view.tsx";
@@ -28,17 +28,7 @@ export function ChangesPage() {
   const commenting = build.data === undefined ? undefined : commentingOn(build.data, search.task);
   return (
     <>
-      <PageHead
-        page={`Changes of ${build.data?.project ?? "a build"}`}
-        title={
-          <>
-            <Link to="/builds/$id" params={{ id }} className="plain soft">
-              {build.data?.project ?? id}
-            </Link>{" "}
-            <span className="faint">/</span> Changes
-          </>
-        }
-      />
+      <PartHead buildId={id} project={build.data?.project ?? id} part="Changes" />
       {build.data !== undefined && (
         <SpanChooser build={build.data} chosen={{ ...search, ...(wave === undefined ? {} : { wave }) }} />
       )}

@@ -81,7 +81,7 @@ export function CommentForm({ buildId, place, task, onClose }: CommentFormProps)
         onChange={({ target }) => setText(target.value)}
       />
       {range === null && <div className="small removed">Give a line, such as 12, or the first and last: 12-15.</div>}
-      {comment.error !== null && <Failure error={comment.error} />}
+      <Failure error={comment.error} />
       <div className="row wrap">
         <span className="tiny faint grow">
           {task === undefined ? "The wave's next fix gets it." : `The next attempt of ${task} gets it.`}

@@ -36,7 +36,7 @@ export function OpenComments({
               ? "A retry gives them to the fixer."
               : "The next fix gets them; the wave does not pass before."}
         </span>
-        {fix.error !== null && <Failure error={fix.error} />}
+        <Failure error={fix.error} />
       </div>
       {canSend && (
         <button type="button" className="button primary" disabled={fix.isPending} onClick={() => fix.mutate()}>

@@ -101,7 +101,7 @@ function Item({ item, isChosen }: { readonly item: ApiType<"InboxItem">; readonl
             <strong>{failedGate.gate}:</strong> {plainText(failedGate.finding ?? "failed")}
           </Link>
         )}
-        {steering.error !== null && <Failure error={steering.error} />}
+        <Failure error={steering.error} />
       </div>
       <Answers item={item} steering={steering} />
     </li>

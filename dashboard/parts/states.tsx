@@ -2,8 +2,9 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ApiError } from "../api/request.ts";
 
-/** Shows an error and its remedy. */
+/** Shows an error and its remedy; nothing for null. */
 export function Failure({ error }: { readonly error: unknown }) {
+  if (error === null) return null;
   const isMissing = error instanceof ApiError && error.status === 404;
   const remedy = error instanceof ApiError && !isMissing ? error.remedy : null;
   const lost = error instanceof ApiError && error.status === 0;

@@ -47,7 +47,7 @@ export function ProjectMemory({ projectId }: { readonly projectId: string }) {
               </div>
             )}
           </div>
-          {save.error !== null && <Failure error={save.error} />}
+          <Failure error={save.error} />
           {draft !== null ? (
             <textarea
               className="field memory-edit"

@@ -1,5 +1,6 @@
 import type { ApiType } from "../../src/client/client.ts";
 import { usePreview } from "../api/actions.ts";
+import { ActionButton } from "../parts/action-button.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Failure } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
@@ -38,16 +39,11 @@ function Controls({ preview: { buildId, wave, status, reason, url } }: { readonl
             Open <Icon name="out" size={13} />
           </a>
         )}
-        <button
-          type="button"
-          className="button"
-          disabled={act.isPending}
-          onClick={() => act.mutate(isAsleep ? "start" : "stop")}
-        >
+        <ActionButton action={act} given={isAsleep ? "start" : "stop"}>
           {isAsleep ? "Wake" : "Stop"}
-        </button>
+        </ActionButton>
       </div>
-      {act.error !== null && <Failure error={act.error} />}
+      <Failure error={act.error} />
     </>
   );
 }

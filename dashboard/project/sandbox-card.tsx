@@ -1,6 +1,7 @@
 import { useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
 import { useSandbox } from "../api/actions.ts";
+import { ActionButton } from "../parts/action-button.tsx";
 import { Failure } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Ago } from "../parts/times.tsx";
@@ -41,22 +42,12 @@ export function SandboxCard({ projectId, sandbox }: SandboxCardProps) {
             {sandbox.reason !== null && <> · {sandbox.reason}</>}
           </p>
           <div className="row wrap">
-            <button
-              type="button"
-              className="button"
-              disabled={act.isPending}
-              onClick={() => act.mutate({ act: isRunning ? "stop" : "start" })}
-            >
+            <ActionButton action={act} given={{ act: isRunning ? "stop" : "start" }}>
               {isRunning ? "Stop" : "Start"}
-            </button>
-            <button
-              type="button"
-              className="button"
-              disabled={act.isPending}
-              onClick={() => act.mutate({ act: "snapshot" })}
-            >
+            </ActionButton>
+            <ActionButton action={act} given={{ act: "snapshot" }}>
               Take a snapshot
-            </button>
+            </ActionButton>
           </div>
           {act.isPending && (
             <p className="small soft" role="status">
@@ -68,7 +59,7 @@ export function SandboxCard({ projectId, sandbox }: SandboxCardProps) {
               {done}
             </p>
           )}
-          {act.error !== null && <Failure error={act.error} />}
+          <Failure error={act.error} />
           <Snapshots projectId={projectId} isBusy={act.isPending} onRestore={setRestoring} />
         </>
       )}

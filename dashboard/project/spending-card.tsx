@@ -34,7 +34,7 @@ export function SpendingCard({ projectId }: { readonly projectId: string }) {
           </button>
         )}
       </div>
-      {spending.error !== null && <Failure error={spending.error} />}
+      <Failure error={spending.error} />
       {spending.data !== undefined && parts.length === 0 && (
         <p className="small soft">No model was called in the last {days} days.</p>
       )}

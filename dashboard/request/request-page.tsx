@@ -5,11 +5,11 @@ import type { ApiType } from "../../src/client/client.ts";
 import { useLiveBuild } from "../api/follow-build.ts";
 import { buildQuery, diffQuery, gatesQuery, graphQuery } from "../api/queries.ts";
 import { Decision } from "../build/decision.tsx";
+import { PartHead } from "../build/part-head.tsx";
 import { filesOf, lineCounts } from "../changes/diff-view.tsx";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Money } from "../parts/money.tsx";
-import { PageHead } from "../parts/page-head.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Checks } from "./checks.tsx";
@@ -36,19 +36,9 @@ function Request({ build }: { readonly build: ApiType<"Build"> }) {
   const { label, status } = requestWords[requestState(build, wave)];
   return (
     <div className="stack">
-      <PageHead
-        page={`Request of ${project}`}
-        title={
-          <>
-            <Link to="/builds/$id" params={{ id }} className="plain soft">
-              {project}
-            </Link>{" "}
-            <span className="faint">/</span> Request
-          </>
-        }
-      >
+      <PartHead buildId={id} project={project} part="Request">
         <StatusBadge status={status} label={label} />
-      </PageHead>
+      </PartHead>
       <WaveTabs build={build} />
       <Branch build={build} wave={wave} />
       <Decision build={build} />

@@ -3,6 +3,7 @@ import { type FormEvent, useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
 import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
+import { ActionButton } from "../parts/action-button.tsx";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure, Shown } from "../parts/states.tsx";
@@ -59,18 +60,12 @@ function KeyLine({ shown: { id, name, scope, status, createdAt, expiresAt } }: {
           )}
           {expiresAt != null && ` · until ${new Date(expiresAt).toLocaleDateString()}`}
         </div>
-        {revoke.error !== null && <Failure error={revoke.error} />}
+        <Failure error={revoke.error} />
       </div>
       {status === "active" && (
-        <button
-          type="button"
-          className="button danger"
-          aria-label={`Revoke ${name}`}
-          disabled={revoke.isPending}
-          onClick={() => revoke.mutate()}
-        >
+        <ActionButton action={revoke} given={undefined} tone="danger" label={`Revoke ${name}`}>
           Revoke
-        </button>
+        </ActionButton>
       )}
     </li>
   );
@@ -116,7 +111,7 @@ function MakeKey({ onClose }: { readonly onClose: () => void }) {
               </label>
             ))}
           </fieldset>
-          {make.error !== null && <Failure error={make.error} />}
+          <Failure error={make.error} />
           <div className="row wrap" style={{ justifyContent: "flex-end" }}>
             <button type="submit" className="button primary" disabled={name.trim() === "" || make.isPending}>
               Make it

@@ -107,7 +107,7 @@ function Looked<Found>({ id, title, doing, query, again, children }: LookedProps
           {query.isFetching ? "Trying…" : "Try again"}
         </button>
       </div>
-      {query.error !== null && <Failure error={query.error} />}
+      <Failure error={query.error} />
       {query.data === undefined ? (
         query.error === null && (
           <p className="small soft" role="status">

@@ -7,6 +7,9 @@ import { areNotificationsOn, areNotificationsRefused, setNotifications } from ".
 import { toggleTheme, useTheme } from "../shell/theme.ts";
 import { Keys } from "./keys.tsx";
 import { AgentChecks, MachineChecks } from "./machine.tsx";
+import { Schedules } from "./schedules.tsx";
+import { ServerSettings } from "./server-settings.tsx";
+import { Tenants } from "./tenants.tsx";
 
 const shortcuts = [
   ["Ctrl K", "find a page, a build or a project"],
@@ -16,7 +19,7 @@ const shortcuts = [
   ["Esc", "close the panel"],
 ] as const;
 
-/** The signed-in key, the tenant's keys, and the display options of this browser. */
+/** This browser, the schedules, and for admins the keys, the limits and the server's state. */
 export function SettingsPage() {
   const session = useQuery(sessionQuery).data;
   const { signOut } = useSession();
@@ -79,9 +82,12 @@ export function SettingsPage() {
           </dl>
         </section>
       </div>
+      <Schedules maySteer={session?.scopes.includes("build") === true} />
       {session?.scopes.includes("admin") === true && (
         <>
           <Keys />
+          <Tenants mayLimit={session.tenant === "default"} />
+          {session.tenant === "default" && <ServerSettings />}
           <MachineChecks />
           <AgentChecks />
         </>

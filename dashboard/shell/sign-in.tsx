@@ -32,7 +32,7 @@ export function SignIn() {
             onChange={({ target }) => setKey(target.value)}
           />
         </label>
-        {signIn.error !== null && <Failure error={signIn.error} />}
+        <Failure error={signIn.error} />
         <button type="submit" className="button primary" disabled={key.trim() === "" || signIn.isPending}>
           {signIn.isPending ? "Signing in…" : "Sign in"}
         </button>

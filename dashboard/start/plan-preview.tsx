@@ -1,6 +1,8 @@
 import type { ApiType } from "../../src/client/client.ts";
-import { plainText } from "../parts/plain-text.ts";
-import { goToLine } from "./plan-editor.tsx";
+import { FaultList } from "../parts/fault-list.tsx";
+
+/** The id of the editor of the plan. */
+export const planEditorId = "plan-text";
 
 /** The waves that a plan makes, or what is wrong with it. */
 export function PlanPreview({
@@ -12,34 +14,13 @@ export function PlanPreview({
   const count = waves.reduce((sum, { tasks }) => sum + tasks.length, 0);
   return (
     <>
-      <div id="plan-faults" aria-live="polite" className="stack" style={{ gap: "0.4rem" }}>
-        {faults.length > 0 && (
-          <h2>
-            {faults.length} {faults.length === 1 ? "fault" : "faults"}
-          </h2>
-        )}
-        {faults.map(({ line, path, message }) => (
-          <button
-            key={`${line} ${path} ${message}`}
-            type="button"
-            className="fault"
-            data-tone="bad"
-            disabled={line === null}
-            onClick={() => line !== null && goToLine(line)}
-          >
-            <span className="row wrap">
-              {line !== null && <strong className="num">line {line}</strong>}
-              {path !== "" && <code className="tiny">{path}</code>}
-            </span>
-            <span>{plainText(message)}</span>
-          </button>
-        ))}
+      <FaultList id={planEditorId} faults={faults}>
         {warnings.map((warning) => (
           <div key={warning} className="notice" data-tone="wait">
             {warning}
           </div>
         ))}
-      </div>
+      </FaultList>
       {count > 0 && (
         <section className="stack" style={{ gap: "0.5rem" }} aria-label="Waves of this plan">
           <h2>

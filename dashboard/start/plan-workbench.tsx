@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { Failure } from "../parts/states.tsx";
-import { PlanEditor } from "./plan-editor.tsx";
-import { PlanPreview } from "./plan-preview.tsx";
+import { YamlEditor } from "../parts/yaml-editor.tsx";
+import { PlanPreview, planEditorId } from "./plan-preview.tsx";
 import { useCheckedPlan } from "./use-checked-plan.ts";
 
 interface PlanWorkbenchProps {
@@ -21,10 +21,10 @@ export function PlanWorkbench({ text, onChange, head, children }: PlanWorkbenchP
     <div className="start">
       <div className="stack">
         {head}
-        <PlanEditor text={text} faults={faults} onChange={onChange} />
+        <YamlEditor id={planEditorId} label="The plan, in YAML" text={text} faults={faults} onChange={onChange} />
       </div>
       <div className="stack">
-        {error !== null && <Failure error={error} />}
+        <Failure error={error} />
         {check !== undefined && <PlanPreview check={check} />}
         {children(check !== undefined && faults.length === 0 && !isChecking && error === null)}
       </div>

@@ -70,7 +70,7 @@ function FromPlan() {
     <PlanWorkbench text={text} onChange={change} head={head}>
       {(isSound) => (
         <>
-          {start.error !== null && <Failure error={start.error} />}
+          <Failure error={start.error} />
           <div className="row">
             <button
               type="button"
@@ -148,7 +148,7 @@ function FromBrief() {
           />
         </label>
       </div>
-      {start.error !== null && <Failure error={start.error} />}
+      <Failure error={start.error} />
       <div className="row">
         <button
           type="submit"

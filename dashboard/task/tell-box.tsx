@@ -43,7 +43,7 @@ export function TellBox({ buildId, task }: { readonly buildId: string; readonly 
           <div>{said}</div>
         </div>
       ))}
-      {tell.error !== null && <Failure error={tell.error} />}
+      <Failure error={tell.error} />
       <div className="row">
         <input
           className="field grow"

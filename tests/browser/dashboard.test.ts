@@ -300,6 +300,47 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     expect(await ask({ authorization })).toBe(404); // There is no such build.
   });
 
+  it("edits the settings file and shows its faults, changes a limit, and resumes a paused schedule", async () => {
+    const body = `on: { schedule: [{ name: tidy, cron: "0 3 * * *" }] }
+plan: { name: tidy, tasks: [{ id: only, run: "true" }] }
+`;
+    const headers = { authorization: `Bearer ${dashboardKey}`, "content-type": "application/yaml" };
+    const name = basename(fixture.app.config.dataDir);
+    await fetch(`${server.origin}/api/v1/projects`, { method: "POST", body: JSON.stringify({ name }), headers });
+    const path = `/api/v1/projects/${fixture.projectId}/schedules`;
+    const made = await fetch(`${server.origin}${path}`, { method: "PUT", body, headers });
+    const { items } = (await made.json()) as { items: { id: string }[] };
+    expect([made.status, items.length]).toEqual([200, 1]);
+    await fixture.app.ports.store.schedules.update(
+      { id: items[0]!.id },
+      { status: "paused", note: "it failed thrice" },
+    );
+
+    await go("/settings");
+    await page.getByText("it failed thrice").waitFor();
+    await page.getByRole("button", { name: "Resume tidy" }).click();
+    await page.getByRole("button", { name: "Pause tidy" }).waitFor();
+
+    await page.getByRole("button", { name: "Change the limits of default" }).click();
+    await page.getByLabel("Most US dollars for models").fill("many");
+    expect(await page.getByRole("button", { name: "Set these limits" }).isDisabled()).toBe(true);
+    await page.getByLabel("Most US dollars for models").fill("50");
+    expect(await seriousFaults()).toEqual([]);
+    await page.getByRole("button", { name: "Set these limits" }).click();
+    await page.getByText("of 50 US dollars for models").waitFor();
+
+    await page.getByRole("button", { name: "Edit the settings file" }).click();
+    const editor = page.getByLabel("The settings file, in YAML");
+    await editor.fill("limits:\n  tasks: 3\n  tusks: 4\n");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: /line 3/ }).waitFor();
+    expect(await seriousFaults()).toEqual([]);
+    await editor.fill("limits:\n  tasks: 3\n");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Restart the server to use it.").waitFor();
+    expect(await editor.count()).toBe(0);
+  });
+
   it("finds pages and builds by keyboard", async () => {
     await go("/");
     // Keys are heard once the page is drawn.

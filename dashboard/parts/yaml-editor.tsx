@@ -1,14 +1,16 @@
 import { type KeyboardEvent, useRef } from "react";
-import type { ApiType } from "../../src/client/client.ts";
+import type { TextFault } from "./fault-list.tsx";
 
-interface PlanEditorProps {
+interface YamlEditorProps {
+  readonly id: string;
+  readonly label: string;
   readonly text: string;
-  readonly faults: readonly ApiType<"PlanFault">[];
+  readonly faults: readonly TextFault[];
   onChange(text: string): void;
 }
 
-/** A plan as text, with its faults at their lines. */
-export function PlanEditor({ text, faults, onChange }: PlanEditorProps) {
+/** A text in YAML, with its faults at their lines. A `FaultList` of the same id belongs to it. */
+export function YamlEditor({ id, label, text, faults, onChange }: YamlEditorProps) {
   const gutter = useRef<HTMLDivElement>(null);
   const lines = text.split("\n").length;
   const faultsAt = new Map<number, string>();
@@ -34,10 +36,10 @@ export function PlanEditor({ text, faults, onChange }: PlanEditorProps) {
         ))}
       </div>
       <textarea
-        id="plan-text"
+        id={id}
         className="editor-text"
-        aria-label="The plan, in YAML"
-        aria-describedby="plan-faults"
+        aria-label={label}
+        aria-describedby={`${id}-faults`}
         spellCheck={false}
         autoCapitalize="off"
         wrap="off"
@@ -50,15 +52,4 @@ export function PlanEditor({ text, faults, onChange }: PlanEditorProps) {
       />
     </div>
   );
-}
-
-/** Puts the cursor of the editor at a line. */
-export function goToLine(line: number): void {
-  const area = document.getElementById("plan-text");
-  if (!(area instanceof HTMLTextAreaElement)) return;
-  const lines = area.value.split("\n");
-  const from = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
-  area.focus();
-  area.setSelectionRange(from, from + (lines[line - 1]?.length ?? 0));
-  area.scrollTop = Math.max(0, (line - 6) * 20);
 }
