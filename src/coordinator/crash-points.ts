@@ -17,7 +17,7 @@ const calls = {
   driver: ["ensure", "stop", "remove", "pack", "restore"],
   snapshots: ["put", "remove"],
   events: ["send"],
-  forge: ["ensureRepository", "pushBranch", "ensureRequest", "ensureCheck", "mergeRequest"],
+  forge: ["ensureRepository", "pushBranch", "ensureRequest", "ensureComment", "ensureCheck", "mergeRequest"],
 } as const;
 
 /**

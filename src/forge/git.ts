@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { ForgeError, type ForgeFault, type PushRequest } from "./port.ts";
+import { ForgeError, type ForgeFault, foreignCommits, type PushRequest } from "./port.ts";
 
 // Pushes from the authority to a forge with the host's git. The credential is only in the
 // environment of that process (FP2), and no user, system or repository setting changes what git
@@ -47,18 +47,14 @@ export async function pushWithLease(
   if (listed.exitCode !== 0) throw gitFailure(listed.stderr, repository.name);
   const present = listed.stdout === "" ? null : listed.stdout.slice(0, 40);
   if (present === sha) return;
-  if (present !== null && present !== expected) throw foreign(repository.name, branch, present);
+  const isOurs = async (found: string): Promise<boolean> =>
+    // A process may have died after its push, before it noted it.
+    found === expected || (await git(["merge-base", "--is-ancestor", found, sha])).exitCode === 0;
+  if (present !== null && !(await isOurs(present))) throw foreignCommits({ repository, branch, present, expected });
   const lease = `--force-with-lease=${ref}:${present ?? ""}`;
   const pushed = await git(["push", "-q", "--no-verify", lease, "--end-of-options", remote.url, `${sha}:${ref}`]);
   if (pushed.exitCode !== 0) throw gitFailure(pushed.stderr, repository.name);
 }
-
-const foreign = (name: string, branch: string, present: string): ForgeError =>
-  new ForgeError(
-    "rejected",
-    `the branch ${branch} of ${name} is at ${present.slice(0, 12)}, which we did not put there, so it stays as it is`,
-    { remedy: `keep those commits on another branch, delete ${branch} at the forge` },
-  );
 
 interface Ran {
   readonly exitCode: number;
@@ -102,9 +98,16 @@ const faults: readonly (readonly [RegExp, ForgeFault])[] = [
   [/stale info|non-fast-forward|fetch first|remote rejected|cannot lock ref|failed to update ref/i, "rejected"],
 ];
 
+const remedies: Readonly<Partial<Record<ForgeFault, string>>> = {
+  unauthorized: "sign in again: wavesmith github setup",
+  forbidden: "give our credential write access",
+  protected: "exempt the branches wavesmith/* from the rule that protects them",
+};
+
 /** Turns git's error output into our failure. */
 function gitFailure(said: string, name: string): ForgeError {
   const fault = faults.find(([pattern]) => pattern.test(said))?.[1] ?? "network";
   const line = said.replace(/\s+/g, " ").slice(0, 400);
-  return new ForgeError(fault, `git could not push to ${name}: ${line}`);
+  const remedy = remedies[fault];
+  return new ForgeError(fault, `git could not push to ${name}: ${line}`, remedy === undefined ? {} : { remedy });
 }

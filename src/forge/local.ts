@@ -4,7 +4,14 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { ForgeCheck } from "../domain/forge.ts";
 import { pushWithLease, runGit } from "./git.ts";
-import { type CheckReport, type Forge, ForgeError, type ForgeRepository, type RequestState } from "./port.ts";
+import {
+  type CheckReport,
+  type Forge,
+  ForgeError,
+  type ForgePlace,
+  type ForgeRepository,
+  type RequestState,
+} from "./port.ts";
 
 // LO1. `<folder>/<owner>/<name>.git` is a bare repository. Its requests, comments and checks are
 // JSON files in its folder `wavesmith`. Creating a request's file reserves its number.
@@ -32,6 +39,7 @@ export function createLocalForge(folder: string, environment: Environment): Forg
     name: "local",
     identify: async () => ({ kind: "none", login: "this machine", rights: [], rate: null }),
     findRepository: ({ name, id }) => find(id ?? name),
+    locateRepository: ({ id }) => ({ id, name: id, gitUrl: pathToFileURL(pathOf(id)).href }),
     ensureRepository: ({ name }) => ensure(name),
     gitEnvironment: async () => ({}),
     async readBranch(repository, branch) {
@@ -57,6 +65,7 @@ export function createLocalForge(folder: string, environment: Environment): Forg
       return { id: `${number}/${key}`, url: found.url };
     },
     ensureCheck: (report) => checks.write(report),
+    readChecks: (repository, sha) => checks.list(repository, sha),
     async readRequest(repository, number): Promise<RequestState> {
       const found = await requests.read(repository, number);
       const headSha = (await branchSha(repository, found.branch)) ?? "";
@@ -113,27 +122,27 @@ function repositoriesIn(folder: string, environment: Environment) {
     });
     return (await find(name)) ?? ensure(name);
   };
-  const branchSha = async ({ name }: ForgeRepository, branch: string): Promise<string | null> => {
+  const branchSha = async ({ name }: ForgePlace, branch: string): Promise<string | null> => {
     const found = await git(pathOf(name), ["rev-parse", "--verify", "--quiet", `refs/heads/${branch}^{commit}`]);
     return found.exitCode === 0 ? found.stdout.trim() : null;
   };
   return { pathOf, git, find, ensure, branchSha };
 }
 
-type FolderOf = (repository: ForgeRepository) => string;
+type FolderOf = (repository: ForgePlace) => string;
 type WithUrl<Stored> = Stored & { readonly url: string };
 
 function requestFiles(folderOf: FolderOf) {
-  const withUrl = (repository: ForgeRepository, stored: StoredRequest): WithUrl<StoredRequest> => ({
+  const withUrl = (repository: ForgePlace, stored: StoredRequest): WithUrl<StoredRequest> => ({
     ...stored,
     url: pathToFileURL(join(folderOf(repository), `${stored.number}.json`)).href,
   });
-  const list = async (repository: ForgeRepository): Promise<WithUrl<StoredRequest>[]> => {
+  const list = async (repository: ForgePlace): Promise<WithUrl<StoredRequest>[]> => {
     const names = (await readdir(folderOf(repository))).filter((name) => /^\d+\.json$/.test(name));
     const texts = await Promise.all(names.map((name) => readFile(join(folderOf(repository), name), "utf8")));
     return texts.map((text) => withUrl(repository, JSON.parse(text) as StoredRequest));
   };
-  const write = async (repository: ForgeRepository, request: StoredRequest): Promise<WithUrl<StoredRequest>> => {
+  const write = async (repository: ForgePlace, request: StoredRequest): Promise<WithUrl<StoredRequest>> => {
     const folder = folderOf(repository);
     const unfinished = join(folder, `.${randomUUID()}`);
     for (let number = request.number || 1; ; number += 1) {
@@ -156,7 +165,7 @@ function requestFiles(folderOf: FolderOf) {
       return withUrl(repository, stored);
     }
   };
-  const read = async (repository: ForgeRepository, number: number): Promise<WithUrl<StoredRequest>> => {
+  const read = async (repository: ForgePlace, number: number): Promise<WithUrl<StoredRequest>> => {
     const found = (await list(repository)).find((request) => request.number === number);
     if (found === undefined) throw new ForgeError("not-found", `${repository.name} has no request ${number}`);
     return found;
@@ -165,8 +174,8 @@ function requestFiles(folderOf: FolderOf) {
 }
 
 function checkFiles(folderOf: FolderOf) {
-  const fileOf = (repository: ForgeRepository, sha: string): string => join(folderOf(repository), `${sha}.json`);
-  const read = async (repository: ForgeRepository, sha: string): Promise<Record<string, CheckReport>> => {
+  const fileOf = (repository: ForgePlace, sha: string): string => join(folderOf(repository), `${sha}.json`);
+  const read = async (repository: ForgePlace, sha: string): Promise<Record<string, CheckReport>> => {
     const text = await readFile(fileOf(repository, sha), "utf8").catch(() => "{}"); // no check yet
     return JSON.parse(text) as Record<string, CheckReport>;
   };
@@ -178,7 +187,7 @@ function checkFiles(folderOf: FolderOf) {
       await writeFile(unfinished, JSON.stringify(all));
       await rename(unfinished, fileOf(repository, sha));
     },
-    async list(repository: ForgeRepository, sha: string): Promise<ForgeCheck[]> {
+    async list(repository: ForgePlace, sha: string): Promise<ForgeCheck[]> {
       const reports = Object.values(await read(repository, sha));
       return reports.map(({ name, conclusion }) => ({
         name,

@@ -74,6 +74,9 @@ export interface ForgeRepository {
   readonly mayPush: boolean | null;
 }
 
+/** What a call needs to reach a repository. */
+export type ForgePlace = Pick<ForgeRepository, "id" | "name" | "gitUrl">;
+
 /** Whose credential it is and what it may do, for `doctor`. */
 export interface ForgeIdentity {
   readonly kind: "token" | "app" | "none";
@@ -92,7 +95,7 @@ export interface BranchState {
 }
 
 export interface PushRequest {
-  readonly repository: ForgeRepository;
+  readonly repository: ForgePlace;
   /** The bare repository on disk that has the commit. */
   readonly gitDir: string;
   readonly sha: string;
@@ -101,8 +104,24 @@ export interface PushRequest {
   readonly expected: string | null;
 }
 
+/** The failure for a branch that somebody else moved. */
+export const foreignCommits = (moved: {
+  readonly repository: Pick<ForgePlace, "name">;
+  readonly branch: string;
+  readonly present: string;
+  readonly expected: string | null;
+}): ForgeError => {
+  const { repository, branch, present, expected } = moved;
+  const back = expected === null ? `delete ${branch} there` : `set ${branch} back to ${expected}`;
+  return new ForgeError(
+    "rejected",
+    `the branch ${branch} of ${repository.name} is at ${present.slice(0, 12)}, which we did not put there, so it stays as it is`,
+    { remedy: `keep those commits on another branch, and ${back}` },
+  );
+};
+
 export interface RequestContent {
-  readonly repository: ForgeRepository;
+  readonly repository: ForgePlace;
   /** Identifies the request, such as `bld_x/build`; hidden in its text. */
   readonly key: string;
   readonly branch: string;
@@ -128,7 +147,7 @@ export interface CheckAnnotation {
 }
 
 export interface CheckReport {
-  readonly repository: ForgeRepository;
+  readonly repository: ForgePlace;
   readonly sha: string;
   /** Identifies the check: reporting again with the same key updates it. */
   readonly key: string;
@@ -160,6 +179,8 @@ export interface Forge {
   identify(): Promise<ForgeIdentity>;
   /** Finds a repository by its id if that is given, because it may have been renamed. */
   findRepository(place: { readonly name: string; readonly id: string | null }): Promise<ForgeRepository | null>;
+  /** Returns where a repository that was found before is, without a call. */
+  locateRepository(found: { readonly name: string; readonly id: string }): ForgePlace;
   /** Makes the repository if it is missing. */
   ensureRepository(wanted: {
     readonly name: string;
@@ -168,7 +189,7 @@ export interface Forge {
   }): Promise<ForgeRepository>;
   /** The environment in which git reaches a URL of this forge; empty for other URLs. */
   gitEnvironment(url: string): Promise<Readonly<Record<string, string>>>;
-  readBranch(repository: ForgeRepository, branch: string): Promise<BranchState | null>;
+  readBranch(repository: ForgePlace, branch: string): Promise<BranchState | null>;
   /**
    * Puts a commit on a branch. Does nothing if the branch has it already. Fails with `rejected` if
    * the branch exists and is not where we put it.
@@ -180,24 +201,26 @@ export interface Forge {
   ensureRequest(content: RequestContent): Promise<RequestMade>;
   /** Writes the comment with this key on a request, or updates it. */
   ensureComment(comment: {
-    readonly repository: ForgeRepository;
+    readonly repository: ForgePlace;
     readonly number: number;
     readonly key: string;
     readonly text: string;
   }): Promise<{ readonly id: string; readonly url: string }>;
   /** Reports a gate on a commit. */
   ensureCheck(report: CheckReport): Promise<void>;
-  readRequest(repository: ForgeRepository, number: number): Promise<RequestState>;
+  /** Reads the checks of a commit by every system, ours included. */
+  readChecks(repository: ForgePlace, sha: string): Promise<readonly ForgeCheck[]>;
+  readRequest(repository: ForgePlace, number: number): Promise<RequestState>;
   /** Whether this account may push to the repository, so that it may steer builds. */
-  mayPush(repository: ForgeRepository, login: string): Promise<boolean>;
+  mayPush(repository: ForgePlace, login: string): Promise<boolean>;
   /** Reads the log of a job of the forge's own CI in pieces; null if there is none (any more). */
-  readJobLog(repository: ForgeRepository, jobId: number): Promise<AsyncIterable<Uint8Array> | null>;
+  readJobLog(repository: ForgePlace, jobId: number): Promise<AsyncIterable<Uint8Array> | null>;
   /**
    * Merges the request, or adds it to its base's merge queue. Fails if its head is a different
    * commit.
    */
   mergeRequest(request: {
-    readonly repository: ForgeRepository;
+    readonly repository: ForgePlace;
     readonly number: number;
     readonly sha: string;
     readonly queue: boolean;

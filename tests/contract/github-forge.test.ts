@@ -40,6 +40,21 @@ async function start(credential: GitHubCredential, owner: string): Promise<Forge
 forgeContract("github (token)", () => start({ kind: "token", token: usualToken }, "octo"));
 forgeContract("github (App)", () => start({ kind: "app", appId: "7", privateKey }, "octo-org"));
 
+it("does not take a comment with our mark by somebody else for ours", async () => {
+  const server = await createGitHubServer();
+  const forge = forgeAt(server, { kind: "token", token: usualToken });
+  const { fullName, pulls } = await server.repository("octo/app");
+  const pull = { title: "", body: "", head: "work", base: "main", state: "open" as const, merged: false };
+  const body = "<!-- wavesmith:begin key -->\nfrom mallory\n<!-- wavesmith:end key -->";
+  const comments = [{ id: 1, body, user: "mallory" }];
+  pulls.push({ number: 1, ...pull, mergeSha: null, mergeable: true, queued: false, reviews: [], comments });
+  const repository = { id: "1", name: fullName, gitUrl: "" };
+  for (const text of ["one", "two"]) await forge.ensureComment({ repository, number: 1, key: "key", text });
+  expect(comments.map(({ user }) => user)).toEqual(["mallory", "octo"]);
+  expect(comments.map((comment) => comment.body.split("\n")[1])).toEqual(["from mallory", "two"]);
+  await server.close();
+});
+
 describe("GitHub's failures", () => {
   let server: GitHubServer;
   beforeAll(async () => {

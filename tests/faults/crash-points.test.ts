@@ -21,8 +21,8 @@ const program = await bundledProgram("crash-process");
  * Points that the build need not pass: of the lifecycle of sandboxes (lifecycle-crashes.test.ts),
  * of calls of models, of the critic's agent and of trees that are shared (critic-crashes.test.ts),
  * of other gates' agents (gate-agent-crashes.test.ts), of requests that an Inngest server lost, of
- * previews that wake or are requested, of schedules, of pull requests, of webhooks, of a rollback
- * that is undone, of the API.
+ * previews that wake or are requested, of schedules, of forges and webhooks
+ * (forge-crashes.test.ts), of a rollback that is undone, of the API.
  */
 const besideBuild =
   /^(engine\.cron|ask-second-look|ask-gate-agent|ask-pull-request|forge|change-file|limit-tenant|make-project|create-key|tell-task|add-comment|preview-request|preview-wake|request-build|resend-request|run-added-checks|snapshots|workspace\.restorePaths|modelCalls\.update|reserve-model-call|settle-model-call|settle-schedule|undo-rollback|driver\.(pack|restore)|start-held-back|settle-check|take-(closed|delivery|finding|review|thread)|sandbox-(idle|lost|restored?))\./;

@@ -17,12 +17,16 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
   afterAll(() => server.close());
   afterEach(() => fixture.close());
 
-  const open = async (crashPoint?: (name: string) => void): Promise<void> => {
+  const open = async (crashPoint?: (name: string) => void, clock?: () => Date): Promise<void> => {
     const env = {
       ...{ WAVESMITH_GITHUB_API: server.url, WAVESMITH_GITHUB_URL: server.url, WAVESMITH_GITHUB_TOKEN: usualToken },
       ...{ GIT_CONFIG_GLOBAL: "/dev/null" },
     };
-    fixture = await createBuildFixture({ env, ...(crashPoint === undefined ? {} : { crashPoint }) });
+    fixture = await createBuildFixture({
+      env,
+      ...(crashPoint === undefined ? {} : { crashPoint }),
+      ...(clock === undefined ? {} : { clock }),
+    });
   };
   const newName = (): string => {
     count += 1;
@@ -40,7 +44,7 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
       .toEqual(expect.arrayContaining([expect.stringMatching(new RegExp(`^${status}`))]));
   /** The time of the next look has come. */
   const later = async (): Promise<void> => {
-    const clock = { now: () => new Date(Date.now() + 3_600_000) };
+    const clock = { now: () => new Date(Date.now() + 3 * 3_600_000) };
     await askDuePullRequests({ ...fixture.app.ports, clock }, "all");
     await fixture.app.flush();
   };
@@ -125,6 +129,96 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     await retryBuild(fixture.app.ports, buildId);
     await settled(buildId, "open");
     expect(server.state.find(repo)!.pulls).toHaveLength(1);
+  });
+
+  it("says what is wrong on each bad day, and goes on when a person has mended it", { timeout: 120_000 }, async () => {
+    await open();
+    const repo = newName();
+    const repository = await server.repository(repo);
+    repository.requiredChecks.push("ci/build");
+    const buildId = await fixture.request({
+      ...planFor(repo, { merge: "when-green" }),
+      tasks: [
+        { id: "one", run: "echo 1 > one.txt" },
+        { id: "two", run: "echo 2 > two.txt", dependsOn: ["one"] },
+      ],
+      approval: "wave",
+    });
+    const branch = `wavesmith/${buildId}/result`;
+    const waits = () => fixture.until(buildId, ({ status }) => status === "waiting");
+    const says = async (status: string, problem: RegExp, remedy: RegExp): Promise<void> => {
+      await settled(buildId, status);
+      const [row] = await rowsOf(buildId);
+      expect(row!.problem).toMatch(problem);
+      expect(row!.remedy).toMatch(remedy);
+    };
+    const mended = async (): Promise<void> => {
+      await retryBuild(fixture.app.ports, buildId);
+      await settled(buildId, "open $");
+    };
+    await waits();
+    repository.protectedBranches.add(branch);
+    await approveWave(fixture.app.ports, buildId, { by: "Ada" });
+    await says(
+      "blocked",
+      /git could not push .*GH006: Protected branch/,
+      /^exempt the branches wavesmith\/\*.*; then:/,
+    );
+    repository.protectedBranches.clear();
+    await mended();
+
+    // The second wave arrives under the new name.
+    await waits();
+    server.state.rename(repo, `${repo}-renamed`);
+    await approveWave(fixture.app.ports, buildId, { by: "Ada" });
+    const { headSha } = await fixture.until(buildId, ({ status }) => status === "completed");
+    await expect
+      .poll(async () => (await rowsOf(buildId)).map(({ status, repo: name, pushedSha }) => [status, name, pushedSha]))
+      .toEqual([["open", `${repo}-renamed`, headSha]]);
+
+    for (const force of [false, true]) {
+      const theirs = await server.commit(repo, { branch, path: "theirs.txt", text: `theirs ${force}`, force });
+      await later();
+      await says("blocked", new RegExp(`${branch} .* is at ${theirs.slice(0, 12)}, which we did not put there`), /set/);
+      expect(await server.git(repo, "rev-parse", branch)).toBe(theirs);
+      await server.git(repo, "update-ref", `refs/heads/${branch}`, headSha!);
+      await mended();
+    }
+
+    const [pull] = repository.pulls;
+    pull!.state = "closed";
+    await later();
+    await says("closed", /a person closed/, /^open it again there; then: wavesmith retry/);
+    pull!.state = "open";
+    await mended();
+
+    repository.statuses.push({ sha: headSha!, context: "ci/build", state: "success", description: "" });
+    await later();
+    await settled(buildId, "merged");
+    expect(repository.pulls).toHaveLength(1);
+    expect(await server.git(repo, "show", "main:two.txt")).toBe("2");
+  });
+
+  it("gives CI time for its first check before it merges what is green", async () => {
+    let laterMs = 0;
+    await open(undefined, () => new Date(Date.now() + laterMs));
+    const repo = newName();
+    const repository = await server.repository(repo);
+    const base = await server.git(repo, "rev-parse", "main");
+    repository.statuses.push({ sha: base, context: "ci/build", state: "success", description: "" });
+    const build = await fixture.build(planFor(repo, { merge: "when-green" }));
+    await settled(build.id, "open $");
+    expect(await rowsOf(build.id)).toMatchObject([{ mergeState: "checks" }]);
+    // Its first check is late, and not over yet.
+    repository.statuses.push({ sha: build.headSha!, context: "ci/build", state: "pending", description: "" });
+    laterMs = 3_600_000;
+    await later();
+    await settled(build.id, "open $");
+    expect(await rowsOf(build.id)).toMatchObject([{ mergeState: "checks" }]);
+    // A head that CI leaves alone for so long is merged.
+    repository.statuses.splice(0, repository.statuses.length, ...repository.statuses.filter(({ sha }) => sha === base));
+    await later();
+    await settled(build.id, "merged");
   });
 
   it("opens a request for each wave, each on the one before", async () => {

@@ -10,6 +10,7 @@ const support = [
   "crash-process",
   "critic-process",
   "embedded-postgres-user",
+  "forge-process",
   "killed-restore",
   "letter-process",
   "lifecycle-process",

@@ -137,7 +137,8 @@ async function runToEnd(life: CrashLife, lines: CrashLine[]): Promise<void> {
     await run(life, { project: life.place.project, points: left, occurrence, turn }, lines);
     const last = lines.at(-1);
     if (last?.type !== "killed") return;
-    left = left.filter((point) => point !== last.point);
+    const at = left.indexOf(last.point);
+    left = left.filter((_, index) => index !== at);
   }
 }
 

@@ -20,6 +20,9 @@ export interface RouteContext {
   readonly query: URLSearchParams;
   readonly parameters: Readonly<Record<string, string>>;
   readonly base: string;
+  readonly method: string;
+  /** The path below the repository, with its query. */
+  readonly below: string;
   git(name: string, ...args: string[]): Promise<string>;
 }
 
@@ -35,7 +38,7 @@ const invalid = (message: string): Answer => ({
 
 type InRepository = (repository: Repository, context: RouteContext) => Answer | Promise<Answer>;
 
-/** A route below a repository; an old name is redirected, as GitHub does. */
+/** A route below a repository; an old name is redirected to the same place below its id, as GitHub does. */
 const of =
   (handler: InRepository): Handler =>
   (context) => {
@@ -43,8 +46,9 @@ const of =
     const repository = context.state.find(`${owner}/${repo}`);
     if (repository === null) return missing;
     if (repository.fullName.toLowerCase() !== `${owner}/${repo}`.toLowerCase()) {
-      const location = `${context.base}/repositories/${repository.id}`;
-      return { status: 301, body: { message: "Moved Permanently", url: location }, headers: { location } };
+      const location = `${context.base}/repositories/${repository.id}${context.below}`;
+      const status = context.method === "GET" ? 301 : 307;
+      return { status, body: { message: "Moved Permanently", url: location }, headers: { location } };
     }
     return handler(repository, context);
   };
@@ -343,7 +347,10 @@ export const routes: Readonly<Record<string, Handler>> = {
   "GET /repos/{owner}/{repo}/rules/branches/{branch}": rules,
   "GET /repos/{owner}/{repo}/pulls": listPulls,
   "POST /repos/{owner}/{repo}/pulls": createPull,
-  "GET /repos/{owner}/{repo}/pulls/{pull_number}": ofPull(async (...facts) => ok(await pullAnswer(...facts))),
+  "GET /repos/{owner}/{repo}/pulls/{pull_number}": ofPull(async (pull, repository, context) => {
+    if (pull.queued && repository.mergesQueued) await mergePull(pull, repository, context.git);
+    return ok(await pullAnswer(pull, repository, context));
+  }),
   "PATCH /repos/{owner}/{repo}/pulls/{pull_number}": updatePull,
   "PUT /repos/{owner}/{repo}/pulls/{pull_number}/merge": merge,
   "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews": reviews,

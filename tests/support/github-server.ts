@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -100,7 +100,7 @@ export async function createGitHubServer(): Promise<GitHubServer> {
     const service = gitService(url);
     const method = request.method ?? "GET";
     const path = url.pathname;
-    const found = service === null ? findRoute(method, path) : null;
+    const found = service === null ? findRoute(method, withName(path)) : null;
     const route = service ?? found?.pattern ?? path;
     const call: GitHubCall = { method, path, route, user: user?.login ?? null, status: 0 };
     calls.push(call);
@@ -113,22 +113,31 @@ export async function createGitHubServer(): Promise<GitHubServer> {
       return send(response, { status: 403, body: { message: "API rate limit exceeded for user." }, headers });
     }
     const text = body.toString("utf8");
-    const made = await handle(found, { url, user, body: text === "" ? {} : JSON.parse(text) });
+    const made = await handle(found, { method, url, user, body: text === "" ? {} : JSON.parse(text) });
     call.status = made.status;
     const late = await meet(call, "after");
     if (late !== null) return fail(call, response, late);
     send(response, made);
   };
 
+  /** A path below a repository's id is the one below its name. */
+  const withName = (path: string): string => {
+    const [, id, below] = /^\/repositories\/(\d+)(\/.+)$/.exec(path) ?? [];
+    const repository = state.repositories.find((one) => one.id === Number(id));
+    return repository === undefined ? path : `/repos/${repository.fullName}${below}`;
+  };
+
   const base = (): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
   const handle = async (
     found: ReturnType<typeof findRoute>,
-    { url, user, body }: { url: URL; user: User | null; body: Record<string, unknown> },
+    { method, url, user, body }: { method: string; url: URL; user: User | null; body: Record<string, unknown> },
   ): Promise<Answer> => {
     if (user === null) return { status: 401, body: { message: "Bad credentials" } };
     if (found === null) return { status: 404, body: { message: "Not Found" } };
-    const context = { state, user, body, query: url.searchParams, parameters: found.parameters, base: base(), git };
+    const below = url.pathname.replace(/^\/repos\/[^/]+\/[^/]+/, "") + url.search;
+    const { parameters } = found;
+    const context = { state, user, body, query: url.searchParams, parameters, base: base(), method, below, git };
     return found.handler(context);
   };
 
@@ -240,16 +249,16 @@ function gitService(url: URL): string | null {
 
 /** Runs git's own CGI program for one call. */
 function httpBackend(
-  { folder, fullName, protectedBranches }: Repository,
+  { folder, protectedBranches }: Repository,
   given: { request: IncomingMessage; response: ServerResponse; body: Buffer; rest: string; query: string },
   done: () => Promise<boolean>,
 ): Promise<void> {
   const { request, response, body, rest, query } = given;
   const env = {
     ...gitEnvironment,
-    GIT_PROJECT_ROOT: join(folder, "..", ".."),
-    PATH_TRANSLATED: `${folder}${rest}`,
-    PATH_INFO: `/${fullName}.git${rest}`,
+    // The folder keeps its name when the repository is renamed.
+    GIT_PROJECT_ROOT: dirname(folder),
+    PATH_INFO: `/${basename(folder)}${rest}`,
     GIT_HTTP_EXPORT_ALL: "1",
     REMOTE_USER: "pusher",
     REQUEST_METHOD: request.method ?? "GET",

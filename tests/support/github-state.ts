@@ -55,6 +55,8 @@ export interface Repository {
   readonly writers: Set<string>;
   requiredApprovals: number;
   hasMergeQueue: boolean;
+  /** Whether the queue merges a request at the next look at it; otherwise the test does. */
+  mergesQueued: boolean;
 }
 
 export interface GitHubState {
@@ -138,6 +140,7 @@ export function createGitHubState(folder: string): GitHubState {
         writers: new Set(),
         requiredApprovals: 0,
         hasMergeQueue: false,
+        mergesQueued: false,
       };
       repositories.push(made);
       return made;

@@ -22,7 +22,7 @@ import { deadlineFrom } from "./deadline.ts";
 // raised, because a repeated event id would be dropped (W13).
 
 /**
- * Makes an ended build run again; new attempts for what failed. Fails with `conflict` when there is
+ * Makes an ended build run again; new attempts for what failed. Delivers again what a forge refused. Fails with `conflict` when there is
  * nothing to do again, or when it could only offer a rejected tree again: `unchanged` does that.
  * `model` and `agent` replace those of the plan from now on.
  */
@@ -39,6 +39,7 @@ export async function retryBuild(
     throw new WavesmithError("conflict", `build ${buildId} is completed: there is nothing to retry`);
   }
   if (build.status !== "failed" && build.status !== "cancelled") {
+    if ((await retryPullRequests(ports, buildId, ["blocked", "closed"])) > 0) return;
     throw new WavesmithError("conflict", `build ${buildId} is ${build.status}: it has not ended yet`, {
       remedy: `wavesmith resume ${buildId}`,
     });

@@ -11,9 +11,13 @@ import { usesForges } from "./may-deliver.ts";
 /** How long a delivery may take before we request it again. */
 const patienceMs = 5 * 60_000;
 
+interface Asking extends Pick<Ports, "clock"> {
+  readonly transaction: StoreTransaction;
+}
+
 /** Records what a delivered wave changes at the plan's forge, and requests that delivery. */
 export async function recordPullRequest(
-  transaction: StoreTransaction,
+  { transaction, clock }: Asking,
   build: BuildRow,
   { number: waveNumber, headSha }: WaveRow,
 ): Promise<void> {
@@ -24,12 +28,12 @@ export async function recordPullRequest(
   const place = { projectId: build.projectId, buildId: build.id, key, forge, repo, base };
   const fresh = { id, ...place, branch: requestBranch(build.id, key), waveNumber, sha: headSha };
   await transaction.pullRequests.insertIfAbsent({ ...fresh, nextAt: new Date(0) });
-  await askFor(transaction, build, { id }, { waveNumber, sha: headSha });
+  await askFor({ transaction, clock }, build, { id }, { waveNumber, sha: headSha });
 }
 
 /** Requests a delivery that is due, or one that is stuck when a person says `retry`. */
 async function askFor(
-  transaction: StoreTransaction,
+  { transaction, clock }: Asking,
   build: BuildRow,
   where: { id: string },
   change: Partial<Pick<PullRequestRow, "waveNumber" | "sha" | "tries">> = {},
@@ -37,7 +41,7 @@ async function askFor(
   const present = await transaction.pullRequests.get(where);
   const [asked] = await transaction.pullRequests.update(
     { id: present.id, epoch: present.epoch },
-    { ...change, status: "waiting", epoch: present.epoch + 1, nextAt: new Date(Date.now() + patienceMs) },
+    { ...change, status: "waiting", epoch: present.epoch + 1, nextAt: new Date(clock.now().getTime() + patienceMs) },
   );
   if (asked !== undefined) await eventsOf(transaction, build).openPullRequest(asked);
 }
@@ -57,17 +61,21 @@ export async function askDuePullRequests(
     await store.transaction("ask-pull-request", async (transaction) => {
       const build = await transaction.lockBuild(buildId);
       const present = await transaction.pullRequests.get({ id });
-      if (present.epoch === epoch) await askFor(transaction, build, { id });
+      if (present.epoch === epoch) await askFor({ transaction, clock }, build, { id });
     });
   }
 }
 
-/** Requests at once every delivery of a build that is not merged. Returns how many there are. */
-export async function retryPullRequests({ store }: Pick<Ports, "store">, buildId: string): Promise<number> {
+/** Requests at once the deliveries of a build with these statuses. Returns how many there are. */
+export async function retryPullRequests(
+  { store, clock }: Pick<Ports, "store" | "clock">,
+  buildId: string,
+  status: readonly PullRequestStatus[] = [...unsettled, "closed"],
+): Promise<number> {
   return store.transaction("ask-pull-request", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
-    const rows = await transaction.pullRequests.list({ buildId, status: [...unsettled, "closed"] });
-    for (const { id } of rows) await askFor(transaction, build, { id }, { tries: 0 });
+    const rows = await transaction.pullRequests.list({ buildId, status });
+    for (const { id } of rows) await askFor({ transaction, clock }, build, { id }, { tries: 0 });
     return rows.length;
   });
 }

@@ -1,4 +1,3 @@
-import type { CheckReport } from "../../forge/port.ts";
 import type { BuildRow, FindingRow, GateRunRow, PullRequestRow, TaskRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
@@ -22,10 +21,10 @@ export async function requestText(
 ): Promise<{ title: string; body: string }> {
   const tasks = await store.tasks.list({ buildId: build.id }, { by: "position" });
   const waves = await store.waves.list({ buildId: build.id }, { by: "number" });
-  const shown = waves.filter(({ number, status }) => status === "passed" && isShown(row, number));
+  const shown = waves.filter(({ number, status }) => status === "passed" && showsWave(row, number));
   const ids = new Set<string>(shown.map(({ id }) => id));
   const runs = await store.gateRuns.list({ buildId: build.id }, { by: "createdAt" });
-  const gates = shown.map((wave) => ({ wave, runs: latest(runs.filter((run) => run.waveId === wave.id)) }));
+  const gates = shown.map((wave) => ({ wave, runs: latestRuns(runs.filter((run) => run.waveId === wave.id)) }));
   const findings = await findingsOf(
     store,
     gates.flatMap((one) => one.runs),
@@ -48,7 +47,8 @@ export async function requestText(
   return { title: `${plan.name.replace(/\s+/g, " ").slice(0, 200)}${part}`, body: body.join("\n") };
 }
 
-const isShown = ({ key, waveNumber }: PullRequestRow, number: number): boolean =>
+/** Whether a request has this wave. */
+export const showsWave = ({ key, waveNumber }: PullRequestRow, number: number): boolean =>
   key === "build" ? number <= waveNumber : number === waveNumber;
 
 const stateText = ({ status, reason }: BuildRow): string =>
@@ -62,7 +62,7 @@ function gateLine(wave: number, run: GateRunRow): string {
   return `| ${wave} | ${run.gate} | ${run.verdict ?? "not run"} | ${plain(evidenceText(run))} |`;
 }
 
-function evidenceText({ evidence, reason }: GateRunRow): string {
+export function evidenceText({ evidence, reason }: GateRunRow): string {
   if (evidence === null) return reason ?? "";
   const { command, tests, durationMs, notes } = evidence;
   const counted = tests === null ? [] : [`${tests.passed} of ${tests.total} tests passed`];
@@ -70,17 +70,17 @@ function evidenceText({ evidence, reason }: GateRunRow): string {
   return [...counted, ...notes, ...ran].join(", ");
 }
 
-const findingLine = ({ severity, rule, message, file, line }: FindingRow): string => {
+export const findingLine = ({ severity, rule, message, file, line }: FindingRow): string => {
   const place = file === null ? "" : ` in ${plain(file)}${line === null ? "" : `:${line}`}`;
   return `- ${severity}: ${plain(message)} (${rule}${place})`;
 };
 
 /** The last run of each gate. */
-function latest(runs: readonly GateRunRow[]): GateRunRow[] {
+export function latestRuns(runs: readonly GateRunRow[]): GateRunRow[] {
   return [...new Map(runs.map((run) => [run.gate, run])).values()];
 }
 
-async function findingsOf(store: Ports["store"], runs: readonly GateRunRow[]): Promise<FindingRow[]> {
+export async function findingsOf(store: Ports["store"], runs: readonly GateRunRow[]): Promise<FindingRow[]> {
   if (runs.length === 0) return [];
   return store.findings.list({ gateRunId: runs.map(({ id }) => id) }, { by: "id" });
 }
@@ -97,31 +97,4 @@ async function previewLines(store: Ports["store"], { id: buildId, projectId, pla
   const { previewOrigin } = await store.projects.get({ id: projectId });
   if (previewOrigin === null) return [];
   return ["", `**Preview:** ${previewOrigin}${plan.preview?.healthPath ?? "/"}`];
-}
-
-const conclusions = { passed: "success", failed: "failure" } as const;
-const levels = { low: "notice", medium: "warning", high: "failure", critical: "failure" } as const;
-
-/** One report for each gate that judged the newest wave of a request. */
-export async function reportsOf(
-  { store }: Ports,
-  { buildId, waveNumber, sha }: PullRequestRow,
-): Promise<Omit<CheckReport, "repository" | "sha">[]> {
-  const wave = await store.waves.get({ buildId, number: waveNumber });
-  const runs = latest(await store.gateRuns.list({ waveId: wave.id, sha }, { by: "createdAt" }));
-  const judged = runs.filter(({ verdict }) => verdict !== null && !["absent", "off", "not-due"].includes(verdict));
-  const reports = judged.map(async (run) => {
-    const findings = await findingsOf(store, [run]);
-    return {
-      key: `${buildId}/wave-${waveNumber}/${run.gate}`,
-      name: `wavesmith/${run.gate}`,
-      conclusion: conclusions[run.verdict as keyof typeof conclusions] ?? "neutral",
-      title: (evidenceText(run) || `${run.gate} ${run.verdict}`).replace(/\s+/g, " ").slice(0, 140),
-      summary: [`Wave ${waveNumber}: ${run.verdict}.`, "", ...findings.map(findingLine)].join("\n"),
-      annotations: findings.flatMap(({ file, line, severity, message }) =>
-        file === null || line === null ? [] : [{ path: file, line, level: levels[severity], message }],
-      ),
-    };
-  });
-  return Promise.all(reports);
 }

@@ -77,7 +77,7 @@ export async function finishDelivery(ports: Ports, buildId: string, waveNumber: 
       const preview = { waveNumber: wave.number, sha: present(wave.headSha, "wave.headSha") };
       await eventsOf(transaction, build).deployPreview(preview, wave.id, wave.epoch);
     }
-    await recordPullRequest(transaction, build, wave);
+    await recordPullRequest({ transaction, clock: ports.clock }, build, wave);
     await advance(transaction, ports, buildId);
   });
 }

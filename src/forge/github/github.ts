@@ -1,7 +1,7 @@
 import { credentialEnvironment, pushWithLease } from "../git.ts";
 import type { Forge, ForgeIdentity } from "../port.ts";
 import type { GitHubSettings } from "../settings.ts";
-import { ensureCheckRun, ensureStatus } from "./checks.ts";
+import { ensureCheckRun, ensureStatus, readChecks } from "./checks.ts";
 import { createClients, type GitHubClients } from "./client.ts";
 import { mergeRequest, readRequest } from "./merging.ts";
 import { mayPush, readJobLog } from "./outsiders.ts";
@@ -22,11 +22,22 @@ export function createGitHub(
     const client = await clients.of(url.slice(webUrl.length + 1).replace(/\.git$/, ""));
     return credentialEnvironment(webUrl, "x-access-token", await client.token());
   };
+  let login: Promise<string> | null = null;
+  const ownLogin = (): Promise<string> => {
+    login ??= identify(settings, clients).then(({ kind, login: name }) =>
+      (kind === "app" ? `${name}[bot]` : name).toLowerCase(),
+    );
+    login.catch(() => {
+      login = null;
+    });
+    return login;
+  };
   return {
     name: "github",
     secrets: () => clients.secrets(),
     identify: () => identify(settings, clients),
     findRepository: (place) => findRepository(clients, webUrl, place),
+    locateRepository: ({ id, name }) => ({ id, name, gitUrl: `${webUrl}/${name}.git` }),
     ensureRepository: (wanted) => ensureRepository(clients, webUrl, wanted),
     gitEnvironment,
     readBranch: async ({ name }, branch) => readBranch(await clients.of(name), name, branch),
@@ -35,11 +46,13 @@ export function createGitHub(
       await pushWithLease(request, { url, env: await gitEnvironment(url), environment });
     },
     ensureRequest: async (content) => ensureRequest(await clients.of(content.repository.name), content),
-    ensureComment: async (comment) => ensureComment(await clients.of(comment.repository.name), comment),
+    ensureComment: async (comment) =>
+      ensureComment(await clients.of(comment.repository.name), await ownLogin(), comment),
     async ensureCheck(report) {
       const client = await clients.of(report.repository.name);
       await (credential?.kind === "app" ? ensureCheckRun : ensureStatus)(client, report);
     },
+    readChecks: async ({ name }, sha) => readChecks(await clients.of(name), name, sha),
     readRequest: async (repository, number) => readRequest(await clients.of(repository.name), repository, number),
     mayPush: async (repository, login) => mayPush(await clients.of(repository.name), repository, login),
     readJobLog: async (repository, jobId) => readJobLog(await clients.of(repository.name), repository, jobId),

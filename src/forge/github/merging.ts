@@ -1,4 +1,4 @@
-import { ForgeError, type ForgeRepository, type MergeResult, type RequestState } from "../port.ts";
+import { ForgeError, type ForgePlace, type MergeResult, type RequestState } from "../port.ts";
 import { readChecks } from "./checks.ts";
 import type { GitHubClient } from "./client.ts";
 import { allPages } from "./pages.ts";
@@ -19,11 +19,7 @@ const enqueueMutation = `mutation($id: ID!, $sha: GitObjectID!) {
 }`;
 
 /** See `Forge.readRequest`. */
-export async function readRequest(
-  client: GitHubClient,
-  { name }: ForgeRepository,
-  number: number,
-): Promise<RequestState> {
+export async function readRequest(client: GitHubClient, { name }: ForgePlace, number: number): Promise<RequestState> {
   const place = placeOf(name);
   const { data } = await client.request("GET /repos/{owner}/{repo}/pulls/{pull_number}", {
     ...place,
@@ -65,7 +61,7 @@ async function readReview(
 /** See `Forge.mergeRequest`. */
 export async function mergeRequest(
   client: GitHubClient,
-  { repository, number, sha, queue }: { repository: ForgeRepository; number: number; sha: string; queue: boolean },
+  { repository, number, sha, queue }: { repository: ForgePlace; number: number; sha: string; queue: boolean },
 ): Promise<MergeResult> {
   const place = placeOf(repository.name);
   const { data } = await client.request("GET /repos/{owner}/{repo}/pulls/{pull_number}", {

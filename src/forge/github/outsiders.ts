@@ -1,9 +1,9 @@
-import type { ForgeRepository } from "../port.ts";
+import type { ForgePlace } from "../port.ts";
 import type { GitHubClient } from "./client.ts";
 import { placeOf, unlessMissing } from "./repositories.ts";
 
 /** Whether an account may push to a repository. */
-export async function mayPush({ request }: GitHubClient, { name }: ForgeRepository, login: string): Promise<boolean> {
+export async function mayPush({ request }: GitHubClient, { name }: ForgePlace, login: string): Promise<boolean> {
   const found = await unlessMissing(
     request("GET /repos/{owner}/{repo}/collaborators/{username}/permission", { ...placeOf(name), username: login }),
   );
@@ -14,7 +14,7 @@ export async function mayPush({ request }: GitHubClient, { name }: ForgeReposito
 /** Reads the log of a job of GitHub Actions as it arrives, however long it is. */
 export async function readJobLog(
   { request }: GitHubClient,
-  { name }: ForgeRepository,
+  { name }: ForgePlace,
   jobId: number,
 ): Promise<AsyncIterable<Uint8Array> | null> {
   const found = await unlessMissing(

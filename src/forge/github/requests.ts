@@ -90,9 +90,10 @@ function bodyWith(present: string | null, key: string, ours: string): string {
   return `${text.slice(0, from)}${part}${to === -1 ? "" : text.slice(to + end.length)}`;
 }
 
-/** See `Forge.ensureComment`. */
+/** See `Forge.ensureComment`. A comment with our mark by somebody else is not ours. */
 export async function ensureComment(
   { request }: GitHubClient,
+  ownLogin: string,
   { repository, number, key, text }: { repository: { name: string }; number: number; key: string; text: string },
 ): Promise<{ id: string; url: string }> {
   const place = { ...placeOf(repository.name), issue_number: number };
@@ -102,7 +103,8 @@ export async function ensureComment(
       ...place,
       ...{ per_page: 100, page },
     });
-    const found = data.find((comment) => comment.body?.includes(beginMark(key)) === true);
+    const isOurs = ({ user }: { user: { login: string } | null }) => user?.login.toLowerCase() === ownLogin;
+    const found = data.find((comment) => comment.body?.includes(beginMark(key)) === true && isOurs(comment));
     if (found !== undefined) {
       const { id, html_url: url } = found;
       if (found.body !== body) {
