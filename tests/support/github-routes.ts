@@ -38,7 +38,7 @@ const invalid = (message: string): Answer => ({
 
 type InRepository = (repository: Repository, context: RouteContext) => Answer | Promise<Answer>;
 
-/** A route below a repository; an old name is redirected to the same place below its id, as GitHub does. */
+/** A route below a repository; an old name is redirected to the place below the id, as on GitHub. */
 const of =
   (handler: InRepository): Handler =>
   (context) => {

@@ -22,9 +22,10 @@ import { deadlineFrom } from "./deadline.ts";
 // raised, because a repeated event id would be dropped (W13).
 
 /**
- * Makes an ended build run again; new attempts for what failed. Delivers again what a forge refused. Fails with `conflict` when there is
- * nothing to do again, or when it could only offer a rejected tree again: `unchanged` does that.
- * `model` and `agent` replace those of the plan from now on.
+ * Makes an ended build run again; new attempts for what failed. Delivers again what a forge
+ * refused. Fails with `conflict` when there is nothing to do again, or when it could only offer a
+ * rejected tree again: `unchanged` does that. `model` and `agent` replace those of the plan from
+ * now on.
  */
 export async function retryBuild(
   ports: Ports,

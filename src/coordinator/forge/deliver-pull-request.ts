@@ -3,7 +3,7 @@ import { present } from "../../domain/known.ts";
 import { ForgeError } from "../../forge/port.ts";
 import type { PullRequestRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
-import { changeRequest, type Delivery, doOnce, repositoryOf } from "./delivery.ts";
+import { changeRequest, doOnce, type RequestDelivery, repositoryOf } from "./delivery.ts";
 import { mergeIfDue } from "./merge-if-due.ts";
 import { reportsOf } from "./reports-of-gates.ts";
 import { requestText } from "./text-of-request.ts";
@@ -15,7 +15,7 @@ const seconds = 1_000;
 const minutes = 60 * seconds;
 const pausesMs = [5 * seconds, 30 * seconds, 2 * minutes, 10 * minutes] as const;
 const longestPauseMs = 10 * minutes;
-const steps: Readonly<Record<ForgeStep, (delivery: Delivery) => Promise<void>>> = {
+const steps: Readonly<Record<ForgeStep, (delivery: RequestDelivery) => Promise<void>>> = {
   repository: ensurePlace,
   push: pushWork,
   request: openRequest,
@@ -51,7 +51,7 @@ export async function deliverPullRequest(
   return goesOn ?? false;
 }
 
-/** A repository that a step does not find may have been renamed; the first step finds it by its id. */
+/** A missing repository may have been renamed: the next try begins by finding it by its id. */
 function unlessMoved(error: ForgeError): ForgeError {
   return error.fault === "not-found" ? new ForgeError("network", error.message, { cause: error }) : error;
 }
@@ -71,7 +71,7 @@ async function recordFailure({ store, clock, log }: Ports, row: PullRequestRow, 
   if (problem !== row.problem) log.warn(`build ${row.buildId} is not delivered: ${problem}`);
 }
 
-async function ensurePlace(delivery: Delivery): Promise<void> {
+async function ensurePlace(delivery: RequestDelivery): Promise<void> {
   const { forge, build, row } = delivery;
   const { create = "private" } = build.plan.deliver;
   const description = build.plan.description ?? build.plan.name;
@@ -92,7 +92,7 @@ async function ensurePlace(delivery: Delivery): Promise<void> {
   await changeRequest(delivery, { repo: repository.name, repoId: repository.id, base });
 }
 
-async function pushWork(delivery: Delivery): Promise<void> {
+async function pushWork(delivery: RequestDelivery): Promise<void> {
   const { ports, forge, build, row } = delivery;
   const repository = repositoryOf(delivery);
   const gitDir = ports.workspace.repositoryPath(build.projectId);
@@ -112,7 +112,7 @@ async function pushWork(delivery: Delivery): Promise<void> {
 /**
  * The branch that a request is merged into: the branch of the wave before it, until that is merged.
  */
-async function baseOf({ ports, row }: Delivery): Promise<string> {
+async function baseOf({ ports, row }: RequestDelivery): Promise<string> {
   const base = present(row.base, "pullRequest.base");
   if (row.key === "build") return base;
   const rows = await ports.store.pullRequests.list({ buildId: row.buildId });
@@ -122,7 +122,7 @@ async function baseOf({ ports, row }: Delivery): Promise<string> {
   return before === undefined || before.status === "merged" ? base : before.branch;
 }
 
-async function openRequest(delivery: Delivery): Promise<void> {
+async function openRequest(delivery: RequestDelivery): Promise<void> {
   const { ports, forge, row } = delivery;
   const content = {
     key: `${row.buildId}/${row.key}`,
@@ -141,7 +141,7 @@ async function openRequest(delivery: Delivery): Promise<void> {
   }
 }
 
-async function reportGates(delivery: Delivery): Promise<void> {
+async function reportGates(delivery: RequestDelivery): Promise<void> {
   const { ports, forge, row } = delivery;
   const repository = repositoryOf(delivery);
   for (const report of await reportsOf(ports, row)) {

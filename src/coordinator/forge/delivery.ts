@@ -5,7 +5,7 @@ import type { BuildRow, PullRequestRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
 /** A pull request that is brought up to date, and the forge it goes to. */
-export interface Delivery {
+export interface RequestDelivery {
   readonly ports: Ports;
   readonly forge: Forge;
   readonly build: BuildRow;
@@ -13,16 +13,16 @@ export interface Delivery {
 }
 
 /** Updates the request's row unless its delivery was requested again. */
-export const changeRequest = ({ ports, row }: Delivery, patch: Partial<PullRequestRow>) =>
+export const changeRequest = ({ ports, row }: RequestDelivery, patch: Partial<PullRequestRow>) =>
   ports.store.pullRequests.update({ id: row.id, epoch: row.epoch }, { ...patch, updatedAt: ports.clock.now() });
 
 /** Returns the repository that the delivery's first step found. */
-export const repositoryOf = ({ forge, row }: Delivery): ForgePlace =>
+export const repositoryOf = ({ forge, row }: RequestDelivery): ForgePlace =>
   forge.locateRepository({ name: row.repo, id: present(row.repoId, "pullRequest.repoId") });
 
 /** Does a step unless it was already done with the same facts. */
 export async function doOnce(
-  { ports: { store, clock }, row }: Delivery,
+  { ports: { store, clock }, row }: RequestDelivery,
   { step, facts }: { step: string; facts: unknown },
   work: () => Promise<void>,
 ): Promise<void> {

@@ -1,7 +1,7 @@
 import type { MergeState } from "../../domain/forge.ts";
 import { present } from "../../domain/known.ts";
 import { type BranchState, ForgeError, foreignCommits, type RequestState } from "../../forge/port.ts";
-import { changeRequest, type Delivery, repositoryOf } from "./delivery.ts";
+import { changeRequest, type RequestDelivery, repositoryOf } from "./delivery.ts";
 
 // MI1. CI makes its first check some seconds after a push, and until then every check has passed.
 // So where we expect CI, a head without any check of others waits for its first one. We expect CI
@@ -14,7 +14,7 @@ const lookMs = minutes;
 const firstCheckMs = 15 * minutes;
 
 /** Merges a request that may be merged, and records what it waits for otherwise. */
-export async function mergeIfDue(delivery: Delivery): Promise<void> {
+export async function mergeIfDue(delivery: RequestDelivery): Promise<void> {
   const { ports, forge, row } = delivery;
   const repository = repositoryOf(delivery);
   const number = present(row.number, "pullRequest.number");
@@ -44,7 +44,7 @@ const closedByPerson = (url: string): ForgeError =>
 
 /** Returns what the merge waits for; null if it may go ahead. */
 async function waitsFor(
-  delivery: Delivery,
+  delivery: RequestDelivery,
   { checks, review, isMergeable, base }: RequestState,
   rules: BranchState | null,
 ): Promise<MergeState | null> {
@@ -68,12 +68,12 @@ const ciFile =
   /^(\.github\/workflows\/[^/]+\.ya?ml|\.circleci\/config\.yml|\.gitlab-ci\.yml|\.travis\.yml|azure-pipelines\.yml|\.buildkite\/.+|Jenkinsfile)$/;
 
 /** Whether CI is expected to check this head and still has time to begin (MI1). */
-async function mayStillCheck(delivery: Delivery, rules: BranchState | null): Promise<boolean> {
+async function mayStillCheck(delivery: RequestDelivery, rules: BranchState | null): Promise<boolean> {
   const { ports, forge, build, row } = delivery;
   const pushed = await ports.store.forgeCalls.find({ pullRequestId: row.id, step: "push" });
   const sinceMs = ports.clock.now().getTime() - (pushed?.doneAt.getTime() ?? 0);
   if (sinceMs >= firstCheckMs) return false;
-  const files = await ports.workspace.listFiles(build.projectId, row.sha as never);
+  const files = await ports.workspace.listFiles(build.projectId, row.sha);
   if (files.some(({ path }) => ciFile.test(path))) return true;
   return rules !== null && (await forge.readChecks(repositoryOf(delivery), rules.sha)).some(isOfOthers);
 }

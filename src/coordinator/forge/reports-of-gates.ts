@@ -1,7 +1,7 @@
 import type { CheckReport } from "../../forge/port.ts";
 import type { FindingRow, GateRunRow, PullRequestRow, WaveRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
-import { evidenceText, findingLine, findingsOf, latestRuns, showsWave } from "./text-of-request.ts";
+import { evidenceLine, findingLine, findingsOf, latestRuns, showsWave } from "./text-of-request.ts";
 
 type GateReport = Omit<CheckReport, "repository">;
 
@@ -34,7 +34,7 @@ function reportOf(
     key: `${buildId}/wave-${number}/${run.gate}`,
     name: `wavesmith/${run.gate}`,
     conclusion: conclusions[run.verdict as keyof typeof conclusions] ?? "neutral",
-    title: (evidenceText(run) || `${run.gate} ${run.verdict}`).replace(/\s+/g, " ").slice(0, 140),
+    title: (evidenceLine(run) || `${run.gate} ${run.verdict}`).replace(/\s+/g, " ").slice(0, 140),
     summary: [`Wave ${number}: ${run.verdict}${fixed}.`, "", ...findings.map(findingLine)].join("\n"),
     annotations: findings.flatMap(({ file, line, severity, message }) =>
       file === null || line === null ? [] : [{ path: file, line, level: levels[severity], message }],

@@ -59,10 +59,10 @@ function taskLine({ key, agent, definition: { title } }: TaskRow): string {
 }
 
 function gateLine(wave: number, run: GateRunRow): string {
-  return `| ${wave} | ${run.gate} | ${run.verdict ?? "not run"} | ${plain(evidenceText(run))} |`;
+  return `| ${wave} | ${run.gate} | ${run.verdict ?? "not run"} | ${plain(evidenceLine(run))} |`;
 }
 
-export function evidenceText({ evidence, reason }: GateRunRow): string {
+export function evidenceLine({ evidence, reason }: GateRunRow): string {
   if (evidence === null) return reason ?? "";
   const { command, tests, durationMs, notes } = evidence;
   const counted = tests === null ? [] : [`${tests.passed} of ${tests.total} tests passed`];
