@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
@@ -11,21 +11,23 @@ import {
   type ProvenAgent,
   type ProvenDriver,
   provenAgents,
+  provenDrivers,
   stepsOf,
   wordsOf,
 } from "../support/agent-place.ts";
 import type { Command } from "../support/command.ts";
 import type { FakeAnswer, FakeRequest } from "../support/fake-providers.ts";
-import { type ProofCell, writeProof } from "../support/proof-table.ts";
+import { withProof, writeProof } from "../support/proof-table.ts";
 import { requires } from "../support/require.ts";
 
 // Every agent in whole builds of the real command, against models on loopback: what it makes of
 // long work, of its model's faults, of being stopped and killed, of questions, budgets and
-// recordings. WAVESMITH_PROOF=all runs everything under each driver and writes the tables of
-// docs/agents.md; otherwise a sample runs.
+// recordings. WAVESMITH_PROOF=all runs everything under each driver (or what -t chooses of it) and
+// writes each result to tests/support/agent-proof.json, from which the tables of docs/agents.md are
+// made; otherwise a sample runs.
 
 const isWhole = process.env.WAVESMITH_PROOF === "all";
-const drivers: readonly ProvenDriver[] = isWhole ? ["local", "docker"] : ["local"];
+const drivers = isWhole ? provenDrivers : (["local"] as const);
 const replays = isWhole ? 10 : 2;
 const isReady = (driver: ProvenDriver): boolean =>
   requires("terminal", "agents", driver === "docker" ? driver : "bubblewrap");
@@ -230,15 +232,15 @@ const sample = [
 const chosen: readonly (readonly [ProvenAgent, readonly string[]])[] = isWhole
   ? provenAgents.map((agent) => [agent, names] as const)
   : sample;
-const cells: ProofCell[] = [];
+
+it("has its results in docs/agents.md as they were measured", () => {
+  const page = readFileSync(new URL("../../docs/agents.md", import.meta.url), "utf8");
+  expect(withProof(page)).toBe(page);
+});
 
 for (const driver of drivers) describe.runIf(isReady(driver))(`under ${driver}`, () => proveUnder(driver));
 
 function proveUnder(driver: ProvenDriver): void {
-  afterAll(() => {
-    if (isWhole) writeProof(driver, names, cells.splice(0));
-  });
-
   describe.each(chosen)("%s", { timeout: isWhole ? 1_800_000 : 600_000 }, (agent, own) => {
     let world: World;
     beforeAll(async () => {
@@ -247,14 +249,17 @@ function proveUnder(driver: ProvenDriver): void {
     afterAll(() => world.close(), 300_000);
 
     it.each(own)("%s", async (scenario) => {
+      const keep = (result: string): void => {
+        if (isWhole) writeProof({ driver, scenario, agent, result }, names);
+      };
       const result = await scenarios[scenario]!(world).catch(async (error: unknown) => {
-        cells.push({ scenario, agent, result: "**failed**" });
+        keep("**failed**");
         // What still runs would hold up the next one.
         for (const { id } of await world.store.builds.list({ status: "running" }))
           await world.command.run("cancel", id);
         throw error;
       });
-      cells.push({ scenario, agent, result });
+      keep(result);
     });
   });
 }

@@ -13,7 +13,8 @@ import { callsOf, type RealAgent, realAgents, specOf, toolsOf } from "./real-age
 
 export const provenAgents = ["builtin", ...realAgents] as const;
 export type ProvenAgent = (typeof provenAgents)[number];
-export type ProvenDriver = "local" | "docker";
+export const provenDrivers = ["local", "docker"] as const;
+export type ProvenDriver = (typeof provenDrivers)[number];
 export type Model = (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
 type Call = NonNullable<FakeAnswer["tools"]>[number];
 

@@ -1,56 +1,69 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { findPinned } from "../../src/sandbox/tools/table.ts";
-import { type ProvenAgent, type ProvenDriver, provenAgents } from "./agent-place.ts";
+import { type ProvenAgent, type ProvenDriver, provenAgents, provenDrivers } from "./agent-place.ts";
 
-// The tables of docs/agents.md that say what was tried with which agent. A run replaces the cells
-// that it has tried, and clears those of an agent whose version is another by now.
+// What was tried with which agent. A run of tests/e2e/agent-proof.test.ts writes each result to
+// agent-proof.json as soon as it is known, and the tables of docs/agents.md are made from that
+// file. Results of an agent's earlier version do not count.
 
-const page = fileURLToPath(new URL("../../docs/agents.md", import.meta.url));
+const inRepository = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+const file = inRepository("tests/support/agent-proof.json");
+const page = inRepository("docs/agents.md");
 const untried = "not tried";
 
-export interface ProofCell {
-  readonly scenario: string;
+/** Results by driver, agent with its version, and scenario. */
+type Proof = Record<string, Record<string, Record<string, string>>>;
+
+interface ProofCell {
+  readonly driver: ProvenDriver;
   readonly agent: ProvenAgent;
+  readonly scenario: string;
   readonly result: string;
 }
 
-const titleOf = (agent: ProvenAgent): string => {
-  const pinned = agent === "builtin" ? null : findPinned(agent)!;
+function titleOf(agent: ProvenAgent): string {
+  const pinned = agent === "builtin" ? null : findPinned(agent);
   return pinned === null ? "built-in" : `${pinned.title} ${pinned.version}`;
-};
-
-/** Writes what was found under one driver into its table. */
-export function writeProof(driver: ProvenDriver, scenarios: readonly string[], cells: readonly ProofCell[]): void {
-  const text = readFileSync(page, "utf8");
-  const [begin, end] = [`<!-- proof ${driver} -->\n`, `<!-- end of proof ${driver} -->`];
-  const [before, rest] = text.split(begin);
-  const [table, after] = rest?.split(end) ?? [];
-  if (before === undefined || table === undefined || after === undefined) throw new Error(`${page} has no ${begin}`);
-  const earlier = readTable(table);
-  const rows = scenarios.map((scenario) => [
-    scenario,
-    ...provenAgents.map((agent) => {
-      const tried = cells.findLast((cell) => cell.scenario === scenario && cell.agent === agent);
-      return tried?.result ?? earlier.get(`${scenario}|${titleOf(agent)}`) ?? untried;
-    }),
-  ]);
-  const heads = ["", ...provenAgents.map(titleOf)];
-  const lines = [heads, heads.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`.replace("|  |", "| |"));
-  writeFileSync(page, `${before}${begin}${lines.join("\n")}\n${end}${after}`);
 }
 
-/** Reads the cells of a table, by the names of row and column. */
-function readTable(table: string): ReadonlyMap<string, string> {
-  const rows = table
-    .trim()
-    .split("\n")
-    .map((line) =>
-      line
-        .split("|")
-        .slice(1, -1)
-        .map((cell) => cell.trim()),
-    );
-  const [heads = [], , ...body] = rows;
-  return new Map(body.flatMap(([name, ...row]) => row.map((cell, at) => [`${name}|${heads[at + 1]}`, cell] as const)));
+const readProof = (): Proof => JSON.parse(readFileSync(file, "utf8")) as Proof;
+
+/** Keeps the result of one of these scenarios, and writes it into the table. */
+export function writeProof({ driver, agent, scenario, result }: ProofCell, scenarios: readonly string[]): void {
+  const earlier = readProof();
+  const resultOf = (row: string, column: ProvenDriver, of: ProvenAgent): string =>
+    row === scenario && column === driver && of === agent ? result : (earlier[column]?.[titleOf(of)]?.[row] ?? untried);
+  const proof = Object.fromEntries(
+    provenDrivers.map((column) => [
+      column,
+      Object.fromEntries(
+        provenAgents.map((of) => [
+          titleOf(of),
+          Object.fromEntries(scenarios.map((row) => [row, resultOf(row, column, of)])),
+        ]),
+      ),
+    ]),
+  );
+  writeFileSync(file, `${JSON.stringify(proof, null, 2)}\n`);
+  writeFileSync(page, withProof(readFileSync(page, "utf8")));
+}
+
+/** Returns the page with the tables of the kept results. */
+export function withProof(text: string): string {
+  const proof = readProof();
+  return provenDrivers.reduce((before, driver) => withTable(before, driver, proof[driver] ?? {}), text);
+}
+
+function withTable(text: string, driver: ProvenDriver, results: Proof[string]): string {
+  const [begin, end] = [`<!-- proof ${driver} -->\n`, `<!-- end of proof ${driver} -->`];
+  const [before, rest] = text.split(begin);
+  const after = rest?.split(end)[1];
+  if (before === undefined || after === undefined) throw new Error(`${page} has no ${begin}`);
+  const titles = provenAgents.map(titleOf);
+  const scenarios = [...new Set(Object.values(results).flatMap(Object.keys))];
+  const rows = scenarios.map((scenario) => [scenario, ...titles.map((title) => results[title]?.[scenario] ?? untried)]);
+  const heads = ["", ...titles];
+  const lines = [heads, heads.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`.replace("|  |", "| |"));
+  return `${before}${begin}${lines.join("\n")}\n${end}${after}`;
 }
