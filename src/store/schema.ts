@@ -378,6 +378,8 @@ export interface TaskConflict {
   readonly waveNumber: number;
   readonly paths: string[];
   readonly detail: string;
+  /** The tasks whose changes were there first; absent in rows of earlier versions. */
+  readonly otherKeys?: string[];
 }
 
 export const tasks = pgTable(

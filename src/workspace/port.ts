@@ -94,7 +94,13 @@ export interface JoinRequest {
 export interface JoinResult {
   readonly head: Sha;
   readonly joined: string[];
-  readonly conflicts: { readonly taskKey: string; readonly paths: string[]; readonly detail: string }[];
+  readonly conflicts: {
+    readonly taskKey: string;
+    readonly paths: string[];
+    readonly detail: string;
+    /** The joined tasks that changed these paths; none if the base did. */
+    readonly otherKeys: string[];
+  }[];
   /** Generated paths that must be regenerated on the head. */
   readonly regenerate: string[];
 }

@@ -157,7 +157,7 @@ describe("conflicts", () => {
     ];
     const result = await fixture.join(base, branches);
     expect(result.joined).toEqual(["first", "third"]);
-    expect(result.conflicts).toMatchObject([{ taskKey: "second", paths: ["a.txt"] }]);
+    expect(result.conflicts).toMatchObject([{ taskKey: "second", paths: ["a.txt"], otherKeys: ["first"] }]);
     expect(result.conflicts[0]?.detail).toBe(
       "CONFLICT (content): Merge conflict in a.txt\ntask first (Task first) changed a.txt",
     );

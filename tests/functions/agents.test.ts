@@ -66,6 +66,21 @@ describe.each(sandboxes)("an agent of the Agent Client Protocol (%s)", (sandbox)
   });
 });
 
+it("names the task whose agent changed an undeclared file of a shared tree", async () => {
+  await openFixture();
+  const { id } = await build({
+    agents: { backend: scripted },
+    isolation: "shared",
+    limits: { maxParallelTasks: 2, tasksPerAgentPerWave: 2 },
+    tasks: [
+      task("one", "write one.txt 1\nwrite stray.txt no", { writes: ["one.txt"], retries: 0 }),
+      task("two", "write two.txt 2", { writes: ["two.txt"], retries: 0 }),
+    ],
+  });
+  const [wave] = await world.fixture.app.store.waves.list({ buildId: id });
+  expect(wave).toMatchObject({ status: "failed", reason: expect.stringContaining("stray.txt (by one)") });
+});
+
 describe("an agent's end", () => {
   beforeEach(() => openFixture());
 

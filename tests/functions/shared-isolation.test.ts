@@ -122,7 +122,9 @@ describe("tasks that share a tree", () => {
     expect([build.status, build.reason]).toEqual(["failed", expect.stringContaining("failed")]);
     const [wave] = await fixture.app.store.waves.list({ buildId: build.id });
     expect([wave!.status, wave!.headSha]).toEqual(["failed", null]);
-    expect(wave!.reason).toMatch(/none of its tasks \(a, b\): stray\.txt; kept on wavesmith\/.*\/leftovers-1\/0/);
+    expect(wave!.reason).toMatch(
+      /none of its tasks \(a, b\): stray\.txt( \(by a\))?; kept on wavesmith\/.*\/leftovers-1\/0/,
+    );
     const ref = `wavesmith/${build.id}/leftovers-1/0`;
     expect(await fixture.git("show", `${ref}:stray.txt`)).toBe("stray\n");
     expect(await changedBy(ref)).toEqual(["stray.txt"]);
@@ -134,6 +136,20 @@ describe("tasks that share a tree", () => {
     expect([again.status, again.reason], "it was told of the stray file").toEqual(["completed", null]);
     expect(await filesOf("main")).toEqual(["a/a", "b/b"]);
     expect((await fixture.app.store.waves.list({ buildId: build.id })).map((one) => one.number)).toEqual([1, 2]);
+  });
+
+  it("fail their wave with the name of the one that ran when an undeclared file was written", async () => {
+    const build = await fixture.build(
+      shared(
+        [
+          { id: "a", writes: ["a"], run: "echo a > a; echo stray > stray.txt" },
+          { id: "b", writes: ["b"], run: "echo b > b" },
+        ],
+        { limits: { maxParallelTasks: 1, tasksPerAgentPerWave: 2 } },
+      ),
+    );
+    const [wave] = await fixture.app.store.waves.list({ buildId: build.id });
+    expect(wave).toMatchObject({ status: "failed", reason: expect.stringContaining("(a, b): stray.txt (by a); kept") });
   });
 
   it("do not fail for what .gitignore ignores, nor for generated files, which are made again", async () => {

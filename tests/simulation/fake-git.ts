@@ -189,7 +189,7 @@ function join(git: FakeGit, request: JoinRequest): JoinResult {
       const merge = mergeTrees(git, head, branch.commit);
       const real = merge.conflicts.filter((path) => !request.generated.includes(path));
       if (real.length > 0) {
-        conflicts.push({ taskKey: branch.taskKey, paths: real, detail: "both changed it" });
+        conflicts.push({ taskKey: branch.taskKey, paths: real, detail: "both changed it", otherKeys: [] });
         continue;
       }
       for (const path of merge.conflicts) regenerate.add(path);

@@ -157,7 +157,8 @@ function joinLines(before: BuildView | null, after: BuildView, known: WaveView |
   });
   for (const { task, conflict } of conflicts) {
     const paths = conflict.paths.slice(0, 5).map(harmless).join(", ");
-    const text = `  ${task.key}: conflicts with another task of wave ${wave.number} in ${paths}; it runs again on the joined work`;
+    const others = (conflict.otherKeys ?? []).slice(0, 5).join(", ");
+    const text = `  ${task.key}: conflicts with ${others === "" ? "another task" : others} of wave ${wave.number} in ${paths}; it runs again on the joined work`;
     told.push({ at: settled, tone: "warn", text });
   }
   if (wave.headSha !== null && (known === undefined || known.headSha === null)) {

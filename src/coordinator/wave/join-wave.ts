@@ -134,15 +134,16 @@ async function sendBack(
   task: TaskRow,
   conflict: JoinResult["conflicts"][number],
 ): Promise<void> {
-  const { paths, detail } = conflict;
+  const { paths, detail, otherKeys } = conflict;
+  const others = otherKeys.length === 0 ? "" : ` (${otherKeys.join(", ")})`;
   await transaction.tasks.update(
     { id: task.id },
     {
       status: "pending",
       epoch: task.epoch + 1,
       commitSha: null,
-      conflicts: [...task.conflicts, { waveNumber: wave.number, paths, detail }],
-      reason: `conflicted with wave ${wave.number} in ${paths.join(", ")}`,
+      conflicts: [...task.conflicts, { waveNumber: wave.number, paths, detail, otherKeys }],
+      reason: `conflicted with wave ${wave.number}${others} in ${paths.join(", ")}`,
     },
   );
 }

@@ -10,6 +10,7 @@ import type { JoinResult } from "../../workspace/port.ts";
 import { keepAttemptTree, ownWrites, unlessFull } from "../attempt/kept-work.ts";
 import { dropJob } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";
+import { findWriters } from "./leftover-writers.ts";
 import { joiner, mergeBranches } from "./merge-branches.ts";
 
 // Isolation `shared`: the tasks of a wave work in one tree and see each other's edits. See
@@ -89,11 +90,13 @@ export interface SharedTreeLeftovers {
   readonly generated: readonly string[];
   /** Keys of the tasks that ran in the tree. */
   readonly ran: readonly string[];
+  /** The keys of the tasks that wrote them, by path, as far as that is known. */
+  readonly writers: ReadonlyMap<string, readonly string[]>;
   /** The ref that keeps them; null when there was nothing to keep. */
   readonly ref: string | null;
 }
 
-const noLeftovers: SharedTreeLeftovers = { unclaimed: [], generated: [], ran: [], ref: null };
+const noLeftovers: SharedTreeLeftovers = { unclaimed: [], generated: [], ran: [], writers: new Map(), ref: null };
 
 type InTree = Readonly<{ build: BuildRow; wave: WaveRow; treePath: string }>;
 
@@ -144,10 +147,12 @@ async function findLeftovers(
   const claimed = new Set(tasks.flatMap((task) => (conflicting.has(task.key) ? task.changedFiles : [])));
   const isGenerated = createPathMatcher(build.plan.generated.map(({ path }) => path));
   const left = changed.filter((path) => !claimed.has(path));
+  const writers = await findWriters(ports, { guest: endpoint.guest, treePath, attempts, tasks }, left);
   return {
     unclaimed: [...left.filter((path) => !isGenerated(path)), ...kept.refused],
     generated: left.filter(isGenerated),
     ran: tasks.map((task) => task.key),
+    writers,
     ref: kept.commit === null ? null : ref,
   };
 }
@@ -228,9 +233,14 @@ export async function failureOfWave(ports: Ports, build: BuildRow, taskId: strin
   return isIt ? wave.reason : null;
 }
 
+const maxShown = 10;
+
 /** Returns why leftovers fail a wave. */
-export function leftoversReason({ unclaimed, ran, ref }: SharedTreeLeftovers): string {
-  const shown = unclaimed.slice(0, 10);
+export function leftoversReason({ unclaimed, ran, writers, ref }: SharedTreeLeftovers): string {
+  const shown = unclaimed.slice(0, maxShown).map((path) => {
+    const keys = writers.get(path) ?? [];
+    return keys.length === 0 ? path : `${path} (by ${keys.join(" or ")})`;
+  });
   if (unclaimed.length > shown.length) shown.push(`and ${unclaimed.length - shown.length} more`);
   const kept = ref === null ? "" : `; kept on ${ref.replace("refs/heads/", "")}`;
   return `changes in the shared tree, declared by none of its tasks (${ran.join(", ")}): ${shown.join(", ")}${kept}. Declare these paths in \`writes\`, or add them to a .gitignore`;

@@ -56,8 +56,7 @@ export async function join(
         await writeUnion();
         const merge = await tryMerge(joining, head, branch);
         if (merge.tree === null) {
-          const detail = await explainConflict(joining, merge, branch);
-          conflicts.push({ taskKey: branch.taskKey, paths: merge.paths, detail });
+          conflicts.push(await explainConflict(joining, merge, branch));
           if (request.marks !== true) continue;
         }
         head = await commitMerge(joining, { tree: merge.tree ?? merge.marked, head, branch });
@@ -191,24 +190,31 @@ const messageText = (request: JoinRequest, branch: JoinBranch): string =>
   `${request.message(branch).replaceAll("\0", "").trimEnd()}\n`;
 
 /** Says what conflicted with whose work, for the agent that retries the task. */
-async function explainConflict(joining: Joining, merge: Merge, branch: JoinBranch): Promise<string> {
+async function explainConflict(
+  joining: Joining,
+  merge: Merge,
+  branch: JoinBranch,
+): Promise<JoinResult["conflicts"][number]> {
   const names: Record<Sha, string> = {
     [merge.head]: "the work joined so far",
     [branch.commit]: `task ${branch.taskKey}`,
   };
   const readable = (text: string) => text.replace(/[0-9a-f]{40}/g, (sha) => names[sha] ?? sha);
   const others: string[] = [];
+  const otherKeys: string[] = [];
   for (const other of joining.joined) {
     const touchedPaths = await listTouchedPaths(joining.git, joining.gitDir, {
       base: joining.request.base,
       commit: other.commit,
       paths: merge.paths,
     });
-    if (touchedPaths.length > 0)
-      others.push(`task ${other.taskKey} (${other.title}) changed ${touchedPaths.join(", ")}`);
+    if (touchedPaths.length === 0) continue;
+    others.push(`task ${other.taskKey} (${other.title}) changed ${touchedPaths.join(", ")}`);
+    otherKeys.push(other.taskKey);
   }
   const fallback = `the joined tree differs from the tree task ${branch.taskKey} started from`;
-  return [...merge.messages.map(readable), ...(others.length > 0 ? others : [fallback])].join("\n");
+  const detail = [...merge.messages.map(readable), ...(others.length > 0 ? others : [fallback])].join("\n");
+  return { taskKey: branch.taskKey, paths: merge.paths, detail, otherKeys };
 }
 
 async function listTouchedPaths(
