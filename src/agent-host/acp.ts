@@ -28,6 +28,13 @@ import type { Questions } from "./questions.ts";
 import { pathsOf } from "./tool-calls.ts";
 import { createUpdates, type Updates } from "./updates.ts";
 
+/** A refused request for permission. */
+export interface Refusal {
+  readonly toolCallId: string;
+  readonly title: string;
+  readonly reason: string;
+}
+
 /** A session with an agent. */
 export interface AcpSession {
   /**
@@ -42,6 +49,11 @@ export interface AcpSession {
   readonly tell: ((text: string) => Promise<void>) | null;
   /** Returns the earlier attempt's session that this one continues; null for a new one. */
   earlier(): EarlierSession | null;
+  /**
+   * Returns the requests that were refused and after which the agent has made no other call, if it
+   * was not told why; once.
+   */
+  takeRefusals(): readonly Refusal[];
   /** Whether the agent has reported anything since the last prompt. */
   hasSpoken(): boolean;
   /** Opens a new session in place of this one. Rejects with `AgentFault`. */
@@ -71,7 +83,8 @@ export interface AgentSessionOptions {
 export async function openSession(options: AgentSessionOptions): Promise<AcpSession> {
   const { request } = options;
   const updates = createUpdates(options);
-  const connection = connect(options, updates);
+  const refusals: Refusal[] = [];
+  const connection = connect(options, updates, refusals);
   const { agent } = connection;
   const untilExit = <Result>(work: Promise<Result>): Promise<Result> => orExit(work, options.agent);
   const toFault = (error: unknown): never => {
@@ -96,6 +109,8 @@ export async function openSession(options: AgentSessionOptions): Promise<AcpSess
         ? (text) => untilExit(agent.request(tellMethod, { sessionId: current.id, text })).then(() => undefined)
         : null,
       earlier: () => current.earlier,
+      // Our own agent has read the reason, see `answerPermission`.
+      takeRefusals: () => (takesMessages(about) ? [] : refusals.splice(0)),
       hasSpoken: () => updates.hasSpoken(),
       async renew() {
         current = await untilExit(startSession(parts, null)).catch(toFault);
@@ -176,16 +191,19 @@ const introduce = ({ agent }: ClientConnection): Promise<InitializeResponse> =>
 const nameOf = ({ agentInfo }: InitializeResponse): string =>
   `${agentInfo?.title ?? agentInfo?.name ?? "an ACP agent"} ${agentInfo?.version ?? ""}`.trim();
 
-function connect(options: AgentSessionOptions, updates: Updates): ClientConnection {
+function connect(options: AgentSessionOptions, updates: Updates, refusals: Refusal[]): ClientConnection {
   const { agent, onSign } = options;
   const app = client({ name: "wavesmith" })
     .onNotification(methods.client.session.update, ({ params }) => {
       onSign();
-      updates.take(params.update);
+      const { update } = params;
+      const goesOn = update.sessionUpdate === "tool_call" && refusals.at(-1)?.toolCallId !== update.toolCallId;
+      if (goesOn) refusals.length = 0;
+      updates.take(update);
     })
     .onRequest(methods.client.session.requestPermission, async ({ params }) => {
       onSign();
-      return answerPermission(params, options, updates);
+      return answerPermission(params, options, { updates, refusals });
     })
     // People are asked for permissions only: other decisions belong in the plan.
     .onRequest(methods.client.elicitation.create, () => ({ action: "decline" as const }));
@@ -240,7 +258,7 @@ async function chooseModel(
 async function answerPermission(
   { toolCall, options }: RequestPermissionRequest,
   { request, events, questions }: AgentSessionOptions,
-  updates: Updates,
+  { updates, refusals }: { updates: Updates; refusals: Refusal[] },
 ): Promise<RequestPermissionResponse> {
   const { title, action } = updates.record(toolCall);
   const policy = decidePermission({ action, paths: pathsOf(toolCall) }, { ...request, tree: request.cwd });
@@ -253,6 +271,7 @@ async function answerPermission(
   const shownReason = allowed && !isAllowed ? "it cannot be allowed for once" : reason;
   const question = answer === null ? {} : { question: answer.question };
   events.report({ kind: "permission", title, action, allowed: isAllowed, reason: shownReason, ...question });
+  if (!isAllowed) refusals.push({ toolCallId: toolCall.toolCallId, title, reason: shownReason });
   // The protocol has no field for a reason; our own agent reads this one.
   const _meta = { reason: shownReason };
   if (option === undefined) return { outcome: { outcome: "cancelled" }, _meta };

@@ -4,7 +4,9 @@
 // HT2. An agent whose last model call failed or was cut is not finished, whatever it says.
 // HT4. A session that overflowed its model's window is never loaded again, because it would only
 // fail again.
-import type { AcpSession } from "./acp.ts";
+// HT5. An agent that ends its turn after a refusal is told the reason once, because the protocol
+// cannot carry it: most agents read only that "the user" refused, and give up.
+import type { AcpSession, Refusal } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
 import { type EarlierSession, forgetSession } from "./earlier-session.ts";
 import type { AgentEnding } from "./ending.ts";
@@ -35,6 +37,7 @@ export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
   let text = moved(session.earlier(), request) + firstPrompt(request);
   let images = readImages(request.cwd, request.images);
   let reasks = 0;
+  let isExplained = false;
   for (let continues = 0; ; ) {
     const turn = await talk.prompt(text, images);
     const call = turn.end === "cancelled" ? null : await findUnfinishedCall(proxy);
@@ -59,6 +62,13 @@ export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
     const problems = turn.end === "finished" ? await resultProblems(request) : null;
     if (problems !== null && problems.length === 0) return turn;
     const judged = withLastCall(turn, call);
+    const refusals = session.takeRefusals();
+    if (refusals.length > 0 && !isExplained && judged.end === "finished") {
+      isExplained = true;
+      text = explanation(refusals);
+      events.report({ kind: "notice", text: "it stopped after a refused request: told the reason" });
+      continue;
+    }
     if (judged.isCut === true && continues < maxContinues) {
       continues += 1;
       text = continuation(judged.detail);
@@ -92,6 +102,11 @@ function isLost(session: AcpSession, { end }: AgentTurn, call: UnfinishedCall | 
 const nudge = (loop: string): string =>
   `You were interrupted because you repeat yourself: ${loop}.
 Repeating it will not change the result. Think about why it does not lead further and try something else. If you wait for something, wait longer in one call. If you cannot do the task, say why and end your turn.`;
+
+const explanation = (refusals: readonly Refusal[]): string =>
+  `You stopped after a request that was refused:
+${refusals.map(({ title, reason }) => `- ${title}: ${reason}`).join("\n")}
+Do your task without it. If your task is done, or cannot be done without it, say so and end your turn.`;
 
 const continuation = (reason: string): string =>
   `You were interrupted: ${reason}. Continue where you stopped, and do not begin again. Write long files in several steps.`;

@@ -41,6 +41,15 @@ describe("the agent host", () => {
     },
   );
 
+  it("tells an agent that stops after a refusal why, but not one that goes on", async () => {
+    const noticesOf = async (prompt: string) =>
+      (await host(prompt)).events.filter((event) => event.kind === "notice").map(({ text }) => text);
+    expect(await noticesOf("write ../outside.txt text")).toEqual([
+      "it stopped after a refused request: told the reason",
+    ]);
+    expect(await noticesOf("write ../outside.txt text\nwrite made.txt text")).toEqual([]);
+  });
+
   it("refuses every edit of a role that only reads", async () => {
     expect((await host("write made.txt text", { readOnly: true })).said).toContain("chose no");
   });

@@ -24,8 +24,10 @@ interface Scenario {
   readonly name: string;
   readonly model: (agent: RealAgent) => (request: FakeRequest) => FakeAnswer;
   readonly end: string;
-  /** Whether the agent is told that it repeats itself; Gemini CLI reports no results. */
+  /** Whether the agent is told something; Gemini CLI reports no results. */
   readonly told?: "always" | "where results are seen";
+  /** Those that can be in it; default: all. */
+  readonly agents?: readonly RealAgent[];
 }
 
 const counts = (agent: RealAgent, commands: readonly string[]) => commands.map(callsOf(agent).run);
@@ -70,6 +72,15 @@ const scenarios: readonly Scenario[] = [
     end: "stalled",
     told: "always",
   },
+  {
+    // Its result says only that the user refused.
+    name: "a refused request before the end of the turn",
+    model: (agent) =>
+      scriptedModel([callsOf(agent).run("echo one"), callsOf(agent).write("/etc/outside-of-the-tree", "no")]),
+    end: "finished",
+    told: "always",
+    agents: ["claude", "opencode"],
+  },
   { name: "a provider that fails half way", model: thenAlways(["echo one"], { status: 500 }), end: "model-error" },
 ];
 
@@ -83,6 +94,7 @@ describe.each(realAgents)("%s", { timeout: 240_000 }, (agent) => {
   });
   afterEach(() => providers.close());
 
+  const own = scenarios.filter(({ agents }) => agents === undefined || agents.includes(agent));
   const fileOf = ({ name }: Scenario): string =>
     join(support, "agent-traffic", `${agent}-${version}-${name.replace(/\W+/g, "-")}.jsonl`);
 
@@ -93,7 +105,7 @@ describe.each(realAgents)("%s", { timeout: 240_000 }, (agent) => {
       TMPDIR: folder(),
     }).ended;
 
-  it.runIf(captures).each(scenarios)("is captured: $name", async (scenario) => {
+  it.runIf(captures).each(own)("is captured: $name", async (scenario) => {
     const file = fileOf(scenario);
     mkdirSync(join(support, "agent-traffic"), { recursive: true });
     rmSync(file, { force: true });
@@ -106,7 +118,7 @@ describe.each(realAgents)("%s", { timeout: 240_000 }, (agent) => {
     expect(endOf(ended), ended.noise).toMatchObject({ end: scenario.end });
   });
 
-  it.each(scenarios)("$name", async (scenario) => {
+  it.each(own)("$name", async (scenario) => {
     const file = fileOf(scenario);
     expect(existsSync(file), `WAVESMITH_CAPTURE=1 captures ${file}`).toBe(true);
     // The proxy's word on its last call.
