@@ -1,18 +1,23 @@
 import { messageOf } from "../domain/errors.ts";
 import type { Notice } from "../domain/events/notices.ts";
 import type { MailServer } from "../domain/mail-server.ts";
-import type { TryResult } from "./port.ts";
+import type { NoticeSender, TryResult } from "./port.ts";
 
 // ML1. A password goes to the server over TLS only, unless the server is on this machine.
 // ML2. A plan may come from anybody who may start builds, so it can send mail only to addresses
-// that the settings allow.
+// that the settings allow. Without that setting, only the default tenant's plans send any.
 
 const timeoutMs = 8_000;
 
 /** Sends a notice by mail. */
-export async function sendMail(server: MailServer | null, to: string, notice: Notice): Promise<TryResult> {
+export async function sendMail(
+  { server, to, sender }: { server: MailServer | null; to: string; sender: NoticeSender },
+  notice: Notice,
+): Promise<TryResult> {
   if (server === null) return failed("no mail server is set: WAVESMITH_SMTP_SERVER names one");
   const { allowed } = server;
+  if (allowed === null && !sender.isDefault)
+    return failed(`the tenant ${sender.name} may send mail only where WAVESMITH_SMTP_TO allows it, which is not set`);
   const domain = to.slice(to.lastIndexOf("@") + 1).toLowerCase();
   if (allowed !== null && !allowed.some((one) => one.toLowerCase() === to.toLowerCase() || one === domain))
     return failed(`WAVESMITH_SMTP_TO does not allow ${to}`);

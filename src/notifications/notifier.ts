@@ -32,11 +32,13 @@ export interface NotifierOptions {
 /** Sends notices over HTTP and by mail. */
 export function createNotifier({ key, privateHosts, mailServer, origin, now }: NotifierOptions): Notifier {
   return {
-    async send(address, fact) {
+    async send(address, fact, sender) {
       const at = await origin().catch(() => null); // a notice without a link is better than none
       const notice = { ...fact, url: at === null ? null : `${at}${pagePathOf(fact)}` };
       try {
-        if (address.startsWith("mailto:")) return await sendMail(mailServer, address.slice("mailto:".length), notice);
+        if (address.startsWith("mailto:")) {
+          return await sendMail({ server: mailServer, to: address.slice("mailto:".length), sender }, notice);
+        }
         const wanted = requestFor(address, notice);
         const seconds = Math.floor(now().getTime() / 1000);
         const signature = wanted.isSigned

@@ -12,7 +12,14 @@ export type TryResult =
       readonly retryAfterMs: number | null;
     };
 
+/** The tenant whose plan names an address. */
+export interface NoticeSender {
+  readonly name: string;
+  /** Whether it is this installation's own, which may mail anybody unless the settings limit it. */
+  readonly isDefault: boolean;
+}
+
 export interface Notifier {
   /** Tries once to send a notice to a plan's address. Never throws. */
-  send(address: string, notice: NoticeFacts): Promise<TryResult>;
+  send(address: string, notice: NoticeFacts, sender: NoticeSender): Promise<TryResult>;
 }

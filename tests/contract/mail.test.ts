@@ -1,3 +1,8 @@
+import { execFile, execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import type { NoticeFacts } from "../../src/domain/events/notices.ts";
@@ -6,6 +11,7 @@ import type { TryResult } from "../../src/notifications/port.ts";
 import { createMailReceiver, type MailReceiver } from "../support/mail-receiver.ts";
 
 const password = "s3cret-password";
+const mailModule = new URL("../../src/notifications/mail.ts", import.meta.url).href;
 const notice: NoticeFacts = {
   id: "ntf_1",
   event: "agent/question.asked",
@@ -22,7 +28,8 @@ describe("a notice by mail", () => {
   });
   afterEach(() => receiver.close());
 
-  const send = (to: string, env: Record<string, string> = {}): Promise<TryResult> => {
+  const own = { name: "default", isDefault: true };
+  const send = (to: string, env: Record<string, string> = {}, sender = own): Promise<TryResult> => {
     const { mailServer } = loadConfig({
       WAVESMITH_SMTP_SERVER: `smtp://127.0.0.1:${receiver.port}`,
       WAVESMITH_SMTP_FROM: "Wavesmith <builds@example.org>",
@@ -31,7 +38,7 @@ describe("a notice by mail", () => {
     return createNotifier({
       ...{ key: async () => "", privateHosts: [], mailServer, now: () => new Date() },
       origin: async () => "https://wavesmith.example.org",
-    }).send(`mailto:${to}`, notice);
+    }).send(`mailto:${to}`, notice, sender);
   };
   const login = { WAVESMITH_SMTP_USER: "builds", WAVESMITH_SMTP_PASSWORD: password };
 
@@ -79,12 +86,57 @@ describe("a notice by mail", () => {
     }
   });
 
+  it("switches to TLS before it sends the password, if the server's authority is trusted", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "wavesmith-mail-"));
+    const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
+    // Not a name of this machine for us, where no TLS is needed, but Linux connects to loopback.
+    const host = "0.0.0.0";
+    const request = [
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:prime256v1",
+      "-nodes",
+      "-days",
+      "2",
+    ];
+    const names = ["-subj", "/CN=mail", "-addext", `subjectAltName=IP:${host}`];
+    execFileSync("openssl", [...request, ...names, "-keyout", key, "-out", cert], { stdio: "ignore" });
+    const strict = await createMailReceiver({ key: readFileSync(key), cert: readFileSync(cert) });
+    const server = { protocol: "smtp", host, port: strict.port, user: "builds", password, from: "builds@example.org" };
+    const input = { server: { ...server, allowed: null }, to: "team@example.org", sender: own };
+    const program = `const { sendMail } = await import(${JSON.stringify(mailModule)});
+      const notice = { ...${JSON.stringify(notice)}, at: new Date(), url: null };
+      console.log(JSON.stringify(await sendMail(${JSON.stringify(input)}, notice)));`;
+    const run = async (env: Record<string, string>) => {
+      const node = ["--import", "tsx", "--input-type=module", "-e", program];
+      const { stdout } = await promisify(execFile)(process.execPath, node, { env: { ...process.env, ...env } });
+      return JSON.parse(stdout) as TryResult;
+    };
+    try {
+      expect(await run({})).toMatchObject({ sent: false, problem: expect.stringMatching(/certificate/i) });
+      expect([strict.logins(), strict.received]).toEqual([0, []]);
+      expect(await run({ NODE_EXTRA_CA_CERTS: cert })).toEqual({ sent: true });
+      expect(strict.received).toMatchObject([{ user: "builds", isSecure: true, to: ["team@example.org"] }]);
+    } finally {
+      await strict.close();
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   it("goes only where the settings allow, and nowhere without a server", async () => {
     const WAVESMITH_SMTP_TO = "example.org, ada@example.com";
     expect(await send("eve@example.com", { WAVESMITH_SMTP_TO })).toMatchObject({
       problem: "WAVESMITH_SMTP_TO does not allow eve@example.com",
     });
     expect(await send("Ada@example.com", { WAVESMITH_SMTP_TO })).toEqual({ sent: true });
+    const acme = { name: "acme", isDefault: false };
+    expect(await send("ada@example.com", {}, acme)).toMatchObject({
+      problem: "the tenant acme may send mail only where WAVESMITH_SMTP_TO allows it, which is not set",
+    });
+    expect(await send("ada@example.com", { WAVESMITH_SMTP_TO }, acme)).toEqual({ sent: true });
     expect(await send("team@example.org", { WAVESMITH_SMTP_SERVER: "" })).toMatchObject({
       sent: false,
       problem: expect.stringContaining("WAVESMITH_SMTP_SERVER"),

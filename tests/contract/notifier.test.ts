@@ -48,6 +48,8 @@ describe("what is sent", () => {
   });
 });
 
+const sender = { name: "default", isDefault: true };
+
 describe("a notifier", () => {
   let receiver: WebhookReceiver;
   beforeEach(async () => {
@@ -61,7 +63,7 @@ describe("a notifier", () => {
     });
 
   it("sends the event with its id and a signature that the receiver can verify", async () => {
-    const result = await notifierOf("127.0.0.1").send(`${receiver.url}/hook?x=1`, notice);
+    const result = await notifierOf("127.0.0.1").send(`${receiver.url}/hook?x=1`, notice, sender);
     expect(result).toEqual({ sent: true });
     const [{ path, headers, body }] = receiver.received as [WebhookReceiver["received"][0]];
     expect(path).toBe("/hook?x=1");
@@ -95,14 +97,14 @@ describe("a notifier", () => {
     ],
   ])("takes %j for a failure and follows no redirect", async (answer, expected) => {
     receiver.answer = answer;
-    const result = await notifierOf("127.0.0.1").send(receiver.url, notice);
+    const result = await notifierOf("127.0.0.1").send(receiver.url, notice, sender);
     expect(result).toMatchObject({ sent: false, ...expected });
     expect(receiver.received).toHaveLength(1);
   });
 
   it("gives up on a receiver that is gone, and says why", async () => {
     await receiver.close();
-    const result = await notifierOf("127.0.0.1").send(receiver.url, notice);
+    const result = await notifierOf("127.0.0.1").send(receiver.url, notice, sender);
     expect(result).toMatchObject({ sent: false, problem: expect.stringContaining("ECONNREFUSED") });
     receiver = await createWebhookReceiver();
   });
@@ -110,11 +112,11 @@ describe("a notifier", () => {
   it("calls a private address only when the setting names its host", async () => {
     const localhost = `http://localhost:${receiver.port}/`;
     for (const address of [receiver.url, localhost, "http://[::1]:1/", "http://169.254.169.254/latest"]) {
-      const result = await notifierOf().send(address, notice);
+      const result = await notifierOf().send(address, notice, sender);
       expect(result).toMatchObject({ sent: false, problem: expect.stringContaining("WAVESMITH_NOTIFY_HOSTS") });
     }
-    expect(await notifierOf("127.0.0.1:1").send(receiver.url, notice)).toMatchObject({ sent: false });
+    expect(await notifierOf("127.0.0.1:1").send(receiver.url, notice, sender)).toMatchObject({ sent: false });
     expect(receiver.received).toEqual([]);
-    expect(await notifierOf(`127.0.0.1:${receiver.port}`).send(receiver.url, notice)).toEqual({ sent: true });
+    expect(await notifierOf(`127.0.0.1:${receiver.port}`).send(receiver.url, notice, sender)).toEqual({ sent: true });
   });
 });

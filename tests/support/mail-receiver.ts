@@ -5,6 +5,7 @@ export interface ReceivedMail {
   readonly from: string;
   readonly to: readonly string[];
   readonly user: string | null;
+  readonly isSecure: boolean;
   /** Headers and bodies, as they were sent. */
   readonly text: string;
 }
@@ -32,7 +33,7 @@ export async function createMailReceiver(options: SMTPServerOptions = {}): Promi
       if (address.startsWith("nobody@")) done(Object.assign(new Error("no such mailbox"), { responseCode: 550 }));
       else done();
     },
-    onData(stream, { envelope, user }, done) {
+    onData(stream, { envelope, user, secure: isSecure }, done) {
       let text = "";
       stream.on("data", (part: Buffer) => {
         text += part.toString();
@@ -40,7 +41,7 @@ export async function createMailReceiver(options: SMTPServerOptions = {}): Promi
       stream.on("end", () => {
         const { mailFrom, rcptTo } = envelope;
         const from = mailFrom === false ? "" : mailFrom.address;
-        received.push({ from, to: rcptTo.map(({ address }) => address), user: user ?? null, text });
+        received.push({ from, to: rcptTo.map(({ address }) => address), user: user ?? null, isSecure, text });
         done();
       });
     },

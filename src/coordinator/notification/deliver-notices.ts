@@ -1,4 +1,5 @@
 import type { NotificationRow } from "../../store/port.ts";
+import { defaultTenant } from "../build/request/project.ts";
 import type { Ports } from "../port.ts";
 
 // ND1. A try is claimed by compare-and-set, which also sets when the next one is due. So two
@@ -42,7 +43,9 @@ async function deliver(ports: DeliveryPorts, { id, tries }: NotificationRow): Pr
   );
   if (claimed === undefined) return;
   const { event, createdAt: at, data, title, text, address } = claimed;
-  const result = await ports.notifier.send(address, { id, event, at, data, title, text });
+  const { name } = await ports.store.tenants.get({ id: claimed.tenantId });
+  const sender = { name, isDefault: name === defaultTenant };
+  const result = await ports.notifier.send(address, { id, event, at, data, title, text }, sender);
   const mine = { id, tries: claimed.tries, status: "waiting" } as const;
   if (result.sent) {
     await ports.store.notifications.update(mine, { status: "sent", sentAt: ports.clock.now(), problem: null });
