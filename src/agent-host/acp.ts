@@ -29,7 +29,7 @@ import { pathsOf } from "./tool-calls.ts";
 import { createUpdates, type Updates } from "./updates.ts";
 
 /** A refused request for permission. */
-export interface Refusal {
+export interface RefusedRequest {
   readonly toolCallId: string;
   readonly title: string;
   readonly reason: string;
@@ -53,7 +53,7 @@ export interface AcpSession {
    * Returns the requests that were refused and after which the agent has made no other call, if it
    * was not told why; once.
    */
-  takeRefusals(): readonly Refusal[];
+  takeRefusals(): readonly RefusedRequest[];
   /** Whether the agent has reported anything since the last prompt. */
   hasSpoken(): boolean;
   /** Opens a new session in place of this one. Rejects with `AgentFault`. */
@@ -83,7 +83,7 @@ export interface AgentSessionOptions {
 export async function openSession(options: AgentSessionOptions): Promise<AcpSession> {
   const { request } = options;
   const updates = createUpdates(options);
-  const refusals: Refusal[] = [];
+  const refusals: RefusedRequest[] = [];
   const connection = connect(options, updates, refusals);
   const { agent } = connection;
   const untilExit = <Result>(work: Promise<Result>): Promise<Result> => orExit(work, options.agent);
@@ -191,7 +191,7 @@ const introduce = ({ agent }: ClientConnection): Promise<InitializeResponse> =>
 const nameOf = ({ agentInfo }: InitializeResponse): string =>
   `${agentInfo?.title ?? agentInfo?.name ?? "an ACP agent"} ${agentInfo?.version ?? ""}`.trim();
 
-function connect(options: AgentSessionOptions, updates: Updates, refusals: Refusal[]): ClientConnection {
+function connect(options: AgentSessionOptions, updates: Updates, refusals: RefusedRequest[]): ClientConnection {
   const { agent, onSign } = options;
   const app = client({ name: "wavesmith" })
     .onNotification(methods.client.session.update, ({ params }) => {
@@ -258,7 +258,7 @@ async function chooseModel(
 async function answerPermission(
   { toolCall, options }: RequestPermissionRequest,
   { request, events, questions }: AgentSessionOptions,
-  { updates, refusals }: { updates: Updates; refusals: Refusal[] },
+  { updates, refusals }: { updates: Updates; refusals: RefusedRequest[] },
 ): Promise<RequestPermissionResponse> {
   const { title, action } = updates.record(toolCall);
   const policy = decidePermission({ action, paths: pathsOf(toolCall) }, { ...request, tree: request.cwd });

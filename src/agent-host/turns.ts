@@ -6,7 +6,7 @@
 // fail again.
 // HT5. An agent that ends its turn after a refusal is told the reason once, because the protocol
 // cannot carry it: most agents read only that "the user" refused, and give up.
-import type { AcpSession, Refusal } from "./acp.ts";
+import type { AcpSession, RefusedRequest } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
 import { type EarlierSession, forgetSession } from "./earlier-session.ts";
 import type { AgentEnding } from "./ending.ts";
@@ -103,7 +103,7 @@ const nudge = (loop: string): string =>
   `You were interrupted because you repeat yourself: ${loop}.
 Repeating it will not change the result. Think about why it does not lead further and try something else. If you wait for something, wait longer in one call. If you cannot do the task, say why and end your turn.`;
 
-const explanation = (refusals: readonly Refusal[]): string =>
+const explanation = (refusals: readonly RefusedRequest[]): string =>
   `You stopped after a request that was refused:
 ${refusals.map(({ title, reason }) => `- ${title}: ${reason}`).join("\n")}
 Do your task without it. If your task is done, or cannot be done without it, say so and end your turn.`;

@@ -7,9 +7,9 @@ export type ModelCallStatus = (typeof modelCallStatuses)[number];
 
 /**
  * How the answer to a call ended. `whole`: the model came to its end; `limit`: it was cut at its
- * output limit; `broken`: the connection to the provider or the agent broke off; `unreadable`: it is
- * not an answer of a model; `error`: the provider answered an error; `left`: the agent hung up on a
- * call that its turn did not wait for.
+ * output limit; `broken`: the connection to the provider or the agent broke off; `unreadable`: it
+ * is not an answer of a model; `error`: the provider answered an error; `left`: the agent hung up
+ * on a call that its turn did not wait for.
  */
 export const callEndings = ["whole", "limit", "broken", "unreadable", "error", "left"] as const;
 export type CallEnding = (typeof callEndings)[number];
