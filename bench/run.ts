@@ -5,6 +5,7 @@ import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { agents } from "./agents.ts";
 import { api } from "./api.ts";
+import { dashboard } from "./dashboard.ts";
 import { docker } from "./docker.ts";
 import { engineFanOut } from "./engine-fan-out.ts";
 import { engineSteps } from "./engine-steps.ts";
@@ -34,6 +35,7 @@ const benchmarks: readonly Benchmark[] = [
   api,
   logs,
   idleServer,
+  dashboard,
   docker,
 ];
 

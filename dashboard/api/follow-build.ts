@@ -5,8 +5,8 @@ import { client as server } from "./request.ts";
 // Events only say that something changed; what it is now comes from the queries. So a lost or
 // repeated event shows nothing wrong.
 
-/** Events arrive in bursts, and one refetch answers a whole burst. */
-const burstMs = 120;
+/** Queries are asked at most this often, however many events arrive. */
+const burstMs = 250;
 /** Clocks of the server and the reader may differ. */
 const slackMs = 60_000;
 
@@ -17,11 +17,16 @@ export function useLiveBuild(id: string): void {
     const leaving = new AbortController();
     const since = Date.now() - slackMs;
     let timer: ReturnType<typeof setTimeout> | null = null;
+    let isAskedAgain = false;
+    // The first event of a burst is shown at once, and the rest of it together at its end.
     const refresh = (): void => {
-      timer ??= setTimeout(() => {
+      isAskedAgain = timer !== null;
+      if (timer !== null) return;
+      void queries.invalidateQueries({ queryKey: ["build", id] });
+      void queries.invalidateQueries({ queryKey: ["inbox"] });
+      timer = setTimeout(() => {
         timer = null;
-        void queries.invalidateQueries({ queryKey: ["build", id] });
-        void queries.invalidateQueries({ queryKey: ["inbox"] });
+        if (isAskedAgain) refresh();
       }, burstMs);
     };
     const follow = async (): Promise<void> => {

@@ -1,6 +1,6 @@
 import { type DiffLineAnnotation, type FileDiffMetadata, parsePatchFiles, setLanguageOverride } from "@pierre/diffs";
 import { FileDiff } from "@pierre/diffs/react";
-import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
+import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
 import { Icon } from "../parts/icon.tsx";
 import { languageOf } from "../parts/languages.ts";
@@ -65,12 +65,11 @@ interface FileChangeViewProps {
   readonly commenting?: Commenting | undefined;
 }
 
-const linePixels = 20;
 /** More lines than this are shown on request only. */
 const manyLines = 3_000;
 
 /**
- * One changed file, drawn once it scrolls into view, with gates' findings and people's comments
+ * One changed file, coloured once it scrolls into view, with gates' findings and people's comments
  * beside its lines.
  */
 export function FileChangeView(props: FileChangeViewProps) {
@@ -80,7 +79,6 @@ export function FileChangeView(props: FileChangeViewProps) {
   const [isWanted, setWanted] = useState(file.unifiedLineCount <= manyLines);
   const [draft, setDraft] = useState<Place | null>(null);
   const annotations = useMemo(() => annotationsOf(beside, draft), [beside, draft]);
-  const height = isCollapsed ? 0 : Math.min(file.unifiedLineCount, manyLines) * linePixels;
   const show = (one: Beside): ReactNode => {
     if (one.kind === "finding") return <FindingBeside finding={one.finding} />;
     if (one.kind === "comment") return <CommentBeside comment={one.comment} />;
@@ -112,7 +110,7 @@ export function FileChangeView(props: FileChangeViewProps) {
           renderAnnotation={({ metadata: { one } }) => show(one)}
           options={{
             diffStyle: layout,
-            theme: { dark: "pierre-dark", light: "github-light-high-contrast" },
+            theme: { dark: "github-dark-high-contrast", light: "github-light-high-contrast" },
             themeType: theme,
             disableFileHeader: true,
             overflow: "wrap",
@@ -138,8 +136,28 @@ export function FileChangeView(props: FileChangeViewProps) {
           </button>
         </p>
       )}
-      {!isSeen && <div style={{ height }} />}
+      {!isSeen && !isCollapsed && isWanted && <PlainLines file={file} />}
     </section>
+  );
+}
+
+/** The lines of a file before they are drawn in colour, so that no file is ever blank. */
+const PlainLines = memo(function PlainLines({ file }: { readonly file: FileChange }) {
+  return <pre className="file-plain">{plainLinesOf(file).join("")}</pre>;
+});
+
+function plainLinesOf({ hunks, additionLines, deletionLines }: FileChange): string[] {
+  const part = (sign: string, lines: readonly string[], from: number, count: number): string[] =>
+    lines.slice(from, from + count).map((line) => `${sign} ${line.replace(/\n?$/, "\n")}`);
+  return hunks.flatMap(({ hunkContent }) =>
+    hunkContent.flatMap((content) =>
+      content.type === "context"
+        ? part(" ", additionLines, content.additionLineIndex, content.lines)
+        : [
+            ...part("−", deletionLines, content.deletionLineIndex, content.deletions),
+            ...part("+", additionLines, content.additionLineIndex, content.additions),
+          ],
+    ),
   );
 }
 
@@ -188,7 +206,7 @@ function FindingBeside({ finding }: { readonly finding: ApiType<"GateFinding"> }
   );
 }
 
-/** Files that are only scrolled past are not drawn. */
+/** Files that are only scrolled past are not coloured. */
 const settleMs = 150;
 
 /** Whether an element has come near the window and stayed there. */

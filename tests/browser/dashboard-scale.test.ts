@@ -53,17 +53,19 @@ describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
     expect(await card("t0-0").count()).toBe(0);
   });
 
-  it("shows a diff of 300 files, and draws those that are looked at", { timeout: 240_000 }, async () => {
+  it("shows a diff of 300 files, and colours those that are looked at", { timeout: 240_000 }, async () => {
     const row = await fixture.build({ tasks: [{ id: "many", run: manyFiles }] });
     await go(`/builds/${row.id}/changes`);
     await page.getByText("300 files").waitFor();
-    await page.getByText("export const v40 = 1 * 1 + 40;").waitFor();
+    await page.locator("[id='p1/f1.ts'] diffs-container").getByText("export const v40 = 1 * 1 + 40;").waitFor();
+    // What is not coloured yet is there as plain text.
+    expect(await page.locator("[id='p9/f9.ts'] .file-plain").innerText()).toContain("+ export const v40 = 9 * 9 + 40;");
     expect(await page.locator(".file-change").count()).toBe(300);
     expect(await page.locator("diffs-container").count()).toBeLessThan(30);
-    // Files above that are drawn meanwhile may push the last one out of sight again.
+    // Files above that are coloured meanwhile may push the last one out of sight again.
     const drawn = async (): Promise<number> => {
       await page.locator("[id='p9/f9.ts']").scrollIntoViewIfNeeded();
-      return page.getByText("export const v40 = 9 * 9 + 40;").count();
+      return page.locator("[id='p9/f9.ts'] diffs-container").getByText("export const v40 = 9 * 9 + 40;").count();
     };
     await expect.poll(drawn, { timeout: patienceMs, interval: 500 }).toBe(1);
   });

@@ -36,9 +36,14 @@ export async function signedIn(browser: Browser, origin: string, faults: string[
   page.on("console", (message) => {
     if (message.type() === "error" && !/Failed to load resource/.test(message.text())) faults.push(message.text());
   });
+  await signInBy(page, origin, dashboardKey);
+  return page;
+}
+
+/** Signs a browser in with a key. */
+export async function signInBy(page: Page, origin: string, key: string): Promise<void> {
   await page.goto(origin);
-  await page.getByLabel("Key").fill(dashboardKey);
+  await page.getByLabel("Key").fill(key);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("navigation", { name: "Main" }).waitFor();
-  return page;
 }
