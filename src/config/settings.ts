@@ -237,7 +237,9 @@ export const settingsSchema = z.object({
   WAVESMITH_SMTP_TO: z
     .string()
     .optional()
-    .describe("addresses and domains that plans may send mail to, separated by commas; by default any, for the default tenant's plans alone"),
+    .describe(
+      "addresses and domains that plans may send mail to, separated by commas; by default any, for the default tenant's plans alone",
+    ),
   WAVESMITH_GITHUB_TOKEN: z
     .string()
     .min(20, "must be a token of GitHub")

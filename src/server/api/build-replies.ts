@@ -18,7 +18,7 @@ const spentSum = {
 export const spentSumReply = z.object(spentSum).openapi("SpentSum");
 export const spentReply = z.object({ calls: z.number(), ...spentSum }).openapi("Spent");
 
-export const gateFindingReply = z
+const gateFindingReply = z
   .object({
     rule: z.string(),
     severity,
