@@ -12,7 +12,7 @@ export type MadePlan = { readonly plan: Plan } | { readonly faults: readonly Pla
 
 /**
  * Checks a planner's plan by the rules of a plan file, and refuses keys that only the person may
- * set. Agents, source, network and limits stay those of the plan that contains the planner's task.
+ * set. Agents, source, network, limits and the delivery stay those of the plan that contains the planner's task.
  */
 export function readMadePlan(value: unknown, plannersPlan: Plan): MadePlan {
   const reserved = reservedFaults(value);
@@ -21,8 +21,8 @@ export function readMadePlan(value: unknown, plannersPlan: Plan): MadePlan {
   const refused = parsed.plan === null ? parsed.faults : unsupportedFeatures(parsed.plan);
   const faults = [...reserved, ...refused];
   if (parsed.plan === null || faults.length > 0) return { faults };
-  const { agents: ours, source, network, networkAsked, modelTools, limits, context } = plannersPlan;
-  const plan = { ...parsed.plan, agents: ours, source, network, networkAsked, modelTools, limits };
+  const { agents: ours, source, network, networkAsked, modelTools, limits, deliver, context } = plannersPlan;
+  const plan = { ...parsed.plan, agents: ours, source, network, networkAsked, modelTools, limits, deliver };
   return { plan: { ...plan, context: [...context, ...parsed.plan.context] } };
 }
 

@@ -53,6 +53,7 @@ export function normalisePlan(file: PlanFile, files: PlanFiles, baseDir: string 
       ...(file.deliver?.pullRequests === undefined ? {} : { pullRequests: file.deliver.pullRequests }),
       ...(file.deliver?.merge === undefined ? {} : { merge: file.deliver.merge }),
       ...(file.deliver?.create === undefined ? {} : { create: file.deliver.create }),
+      ...(file.deliver?.issue === undefined ? {} : { issue: file.deliver.issue }),
     },
     notify: file.notify ?? [],
   };

@@ -244,6 +244,14 @@ export const planFileSchema = object({
       .describe("One growing request for the build (default), or one per wave."),
     merge: mergePolicySchema.optional().describe("When we merge by ourselves. Default: never."),
     create: createPolicySchema.optional().describe("Whether a missing repository is made. Default: private."),
+    issue: z
+      .number()
+      .int()
+      .positive()
+      .optional()
+      .describe(
+        "The number of the issue that the build answers: its request closes it, and a comment there links to it.",
+      ),
   }).optional(),
   notify: z
     .array(

@@ -60,6 +60,7 @@ export function planFile(plan: Plan): Fields {
       pullRequests: deliver.pullRequests ?? null,
       merge: deliver.merge ?? null,
       create: deliver.create ?? null,
+      issue: deliver.issue ?? null,
     }),
     notify: some(plan.notify),
   });

@@ -1,7 +1,15 @@
 import { createHmac, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { retryPullRequests } from "../../src/coordinator/forge/pull-request.ts";
+import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import {
+  type FakeAnswer,
+  type FakeProviders,
+  type FakeRequest,
+  startFakeProviders,
+} from "../support/fake-providers.ts";
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
 
@@ -15,15 +23,53 @@ const plan = {
   tasks: [{ id: "a", run: "echo red > a.txt" }],
 };
 
+/** The planner drafts one task; its agent writes a file; the critic finds nothing. */
+const modelAnswers: Record<string, FakeAnswer> = {
+  "Make the plan for": {
+    tools: [
+      {
+        name: "submit_result",
+        input: {
+          name: "door",
+          description: "A blue door.",
+          tasks: [
+            {
+              id: "paint",
+              title: "Paint",
+              agent: "backend",
+              instructions: "Paint the door blue.",
+              acceptance: [{ check: "grep blue door.txt" }],
+            },
+          ],
+          gates: { testing: { command: "echo 1..1; echo ok 1 - blue" } },
+        },
+      },
+    ],
+  },
+  "# Task: Paint": { tools: [{ name: "write_file", input: { path: "door.txt", content: "blue\n" } }] },
+  "# Review of wave": { tools: [{ name: "submit_result", input: { findings: [] } }] },
+};
+const answerOf = ({ body }: FakeRequest): FakeAnswer => {
+  const { messages } = body as { messages: { role: string }[] };
+  const said = JSON.stringify(messages);
+  const opening = Object.keys(modelAnswers).find((key) => said.includes(key));
+  const isFirst = !messages.some(({ role }) => role === "assistant");
+  return (isFirst && opening !== undefined && modelAnswers[opening]) || { text: "done" };
+};
+
 describe("a webhook of GitHub", () => {
   let github: GitHubServer;
   let fixture: BuildFixture;
   let server: RunningServer;
+  let providers: FakeProviders;
   let buildId: string;
   beforeAll(async () => {
     github = await createGitHubServer();
     await github.repository("octo/app");
+    providers = await startFakeProviders(answerOf);
     const env = {
+      ...{ WAVESMITH_MODEL: "anthropic:claude-sonnet-4-5", ANTHROPIC_API_KEY: "key" },
+      ANTHROPIC_BASE_URL: providers.url,
       WAVESMITH_GITHUB_TOKEN: usualToken,
       WAVESMITH_GITHUB_API: github.url,
       WAVESMITH_GITHUB_URL: github.url,
@@ -39,7 +85,7 @@ describe("a webhook of GitHub", () => {
       webhooks: { githubSecrets: [secret], ciSecrets: [], triggers: { label: "wavesmith", assignee: null } },
       ...{ port: 0, inform: () => undefined, warn: () => undefined },
     });
-    buildId = (await fixture.build(plan)).id;
+    buildId = (await fixture.build({ ...plan, source: { git: `${github.url}/octo/app.git` } })).id;
     const sha = (await fixture.app.store.waves.get({ buildId, number: 1 })).headSha!;
     const branch = `wavesmith/${buildId}/build`;
     await fixture.app.store.pullRequests.insert({
@@ -54,6 +100,7 @@ describe("a webhook of GitHub", () => {
     await server.stop(1_000);
     await fixture.close();
     await github.close();
+    await providers.close();
   });
 
   const sign = (body: string, by = secret) => `sha256=${createHmac("sha256", by).update(body).digest("hex")}`;
@@ -133,5 +180,35 @@ describe("a webhook of GitHub", () => {
     });
     await until(() => replies().some((text) => text.includes(`Approved. Build ${buildId} goes on.`)));
     expect(await fixture.app.store.approvals.list({ buildId })).toMatchObject([{ decision: "approved", by: "octo" }]);
+  });
+
+  it("delivers a build of an issue as a request that closes the issue, and links to it there once", async () => {
+    const repository = github.state.find("octo/app")!;
+    const comments: { id: number; body: string; user: string }[] = [];
+    repository.issues.set(50, { comments });
+    const issue = { number: 50, title: "Paint the door", body: "It is red.", state: "open" };
+    await send("issues", { action: "labeled", issue, label: { name: "wavesmith" }, sender: { login: "octo" } });
+    const id = buildIdForEvent("forge-build:github:octo/app:issue:50");
+    await until(() => comments.length === 1);
+    await fixture.until(id, (build) => build.status === "waiting");
+    expect(comments[0]!.body).toContain(`Build ${id} has started`);
+    const approve = { issue, comment: { id: 51, body: "/wavesmith approve", user: { login: "octo", type: "User" } } };
+    await send("issue_comment", { action: "created", ...approve });
+    expect(await fixture.until(id, (build) => build.status === "completed")).toMatchObject({ reason: null });
+    const pull = () => repository.pulls.find(({ head }) => head === `wavesmith/${id}/result`);
+    await until(() => comments.length === 3);
+    expect(pull()).toMatchObject({ title: "door", base: "main", state: "open" });
+    expect(pull()!.body).toContain("\nCloses #50\n");
+    const links = () => comments.filter(({ body }) => body.includes(`${github.url}/octo/app/pull/${pull()!.number}`));
+    expect(links()).toHaveLength(1);
+    // As after a crash between the request and the record of it.
+    const row = await fixture.app.store.pullRequests.get({ buildId: id, key: "build" });
+    await fixture.app.store.forgeCalls.remove({ pullRequestId: row.id });
+    await retryPullRequests(fixture.app.ports, id);
+    await fixture.app.flush();
+    await until(
+      async () => (await fixture.app.store.forgeCalls.find({ pullRequestId: row.id, step: "issue" })) !== null,
+    );
+    expect(links()).toHaveLength(1);
   });
 });

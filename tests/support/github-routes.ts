@@ -61,6 +61,16 @@ const ofPull = (handler: (pull: Pull, repository: Repository, context: RouteCont
     return pull === undefined ? missing : handler(pull, repository, context);
   });
 
+/** A route about an issue or a request. */
+const ofIssue = (
+  handler: (issue: Pick<Pull, "comments"> & { number: number }, ...rest: [Repository, RouteContext]) => Answer,
+) =>
+  of((repository, context) => {
+    const number = Number(context.parameters.issue_number);
+    const issue = repository.pulls.find((pull) => pull.number === number) ?? repository.issues.get(number);
+    return issue === undefined ? missing : handler({ number, comments: issue.comments }, repository, context);
+  });
+
 const repositoryAnswer = (
   repository: Repository,
   { base, user }: RouteContext,
@@ -240,7 +250,7 @@ const createStatus = of((repository, { parameters, body }) => {
   return created({ context, state, description });
 });
 
-const listComments = ofPull((pull, repository, { base }) =>
+const listComments = ofIssue((pull, repository, { base }) =>
   ok(
     pull.comments.map(({ id, body, user }) => ({
       ...{ id, body, user: { login: user }, html_url: `${base}/${repository.fullName}/pull/${pull.number}#c${id}` },
@@ -248,7 +258,7 @@ const listComments = ofPull((pull, repository, { base }) =>
   ),
 );
 
-const createComment = ofPull((pull, repository, { body, state, user, base }) => {
+const createComment = ofIssue((pull, repository, { body, state, user, base }) => {
   const comment = { id: state.nextId(), body: String(body.body), user: user.login };
   pull.comments.push(comment);
   const { id } = comment;
@@ -256,7 +266,7 @@ const createComment = ofPull((pull, repository, { body, state, user, base }) => 
 });
 
 const updateComment = of((repository, { parameters, body }) => {
-  const comment = repository.pulls
+  const comment = [...repository.pulls, ...repository.issues.values()]
     .flatMap(({ comments }) => comments)
     .find(({ id }) => id === Number(parameters.comment_id));
   if (comment === undefined) return missing;

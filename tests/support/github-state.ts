@@ -44,6 +44,8 @@ export interface Repository {
   readonly folder: string;
   isPrivate: boolean;
   readonly pulls: Pull[];
+  /** Comments of issues that are no requests, by number. */
+  readonly issues: Map<number, { readonly comments: Pull["comments"] }>;
   readonly checkRuns: CheckRun[];
   /** Every status ever written, oldest first. */
   readonly statuses: { sha: string; context: string; state: string; description: string }[];
@@ -132,6 +134,7 @@ export function createGitHubState(folder: string): GitHubState {
         folder: path,
         isPrivate: true,
         pulls: [],
+        issues: new Map(),
         checkRuns: [],
         statuses: [],
         protectedBranches: new Set(),

@@ -1,6 +1,6 @@
 import type { ForgeStep } from "../../domain/forge.ts";
 import { present } from "../../domain/known.ts";
-import { ForgeError } from "../../forge/port.ts";
+import { ForgeError, type ForgePlace } from "../../forge/port.ts";
 import type { PullRequestRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 import { changeRequest, doOnce, type RequestDelivery, repositoryOf } from "./delivery.ts";
@@ -138,7 +138,26 @@ async function openRequest(delivery: RequestDelivery): Promise<void> {
     const repository = repositoryOf(delivery);
     const made = await forge.ensureRequest({ repository, ...content, number: row.number });
     await changeRequest(delivery, { number: made.number, url: made.url });
+    await linkIssue(delivery, repository, made.url);
   }
+}
+
+/**
+ * Links to the request in a comment on the issue that the build answers. An issue that is gone, or
+ * on which we may not comment, does not stop the delivery.
+ */
+async function linkIssue(delivery: RequestDelivery, repository: ForgePlace, url: string): Promise<void> {
+  const { ports, forge, build, row } = delivery;
+  const { issue } = build.plan.deliver;
+  if (issue === undefined) return;
+  const key = `${build.id}/${row.key}/issue`;
+  const text = `Build ${build.id} answers this issue in ${url}`;
+  await doOnce(delivery, { step: "issue", facts: { issue, url } }, async () => {
+    await forge.ensureComment({ repository, number: issue, key, text }).catch((error: unknown) => {
+      if (!(error instanceof ForgeError) || error.retryable) throw error;
+      ports.log.warn(`issue ${issue} of ${repository.name} gets no link to ${url}: ${error.message}`);
+    });
+  });
 }
 
 async function reportGates(delivery: RequestDelivery): Promise<void> {

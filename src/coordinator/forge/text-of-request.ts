@@ -43,6 +43,7 @@ export async function requestText(
     ...(findings.length > mostFindings ? [`- and ${findings.length - mostFindings} more`] : []),
     ...(await costLines(store, build.id)),
     ...(await previewLines(store, build)),
+    ...(plan.deliver.issue === undefined ? [] : ["", `Closes #${plan.deliver.issue}`]),
   ];
   return { title: `${plan.name.replace(/\s+/g, " ").slice(0, 200)}${part}`, body: body.join("\n") };
 }

@@ -31,6 +31,26 @@ async function isOf(store: Tables, { id: buildId, plan, projectId }: BuildRow, r
   return (await store.projects.get({ id: projectId })).name === repository;
 }
 
+/** Finds the build that a comment at GitHub is about: of its request, or the newest of its issue. */
+export async function findBuildOfNumber(
+  store: Tables,
+  place: { readonly projectId: string; readonly repository: string; readonly number: number },
+): Promise<BuildRow | null> {
+  const ofRequest = await findBuildOfRequest(store, place);
+  if (ofRequest !== null) return ofRequest;
+  const { projectId, repository, number } = place;
+  const builds = await store.builds.list(
+    { projectId, status: [...openStatuses] },
+    { by: "position", descending: true },
+  );
+  const answers = ({ plan: { deliver } }: BuildRow): boolean =>
+    deliver.issue === number && deliver.repo?.toLowerCase() === repository.toLowerCase();
+  return builds.find(answers) ?? null;
+}
+
+/** A failed build can be retried. */
+const openStatuses = ["queued", "running", "waiting", "failed"] as const;
+
 /** Finds the build of a pull request at GitHub; null if the request is not ours. */
 export async function findBuildOfRequest(
   store: Tables,

@@ -18,12 +18,16 @@ const help =
 export async function takeCommand(ports: Ports, command: ForgeCommand, defaultDriver: string): Promise<string> {
   const { verb, buildId } = command;
   if (verb === "help") return help;
+  if (verb === "build") return startFromText(ports, command, defaultDriver);
+  if (buildId === undefined) return `\`${verb}\` needs an issue or a pull request of a build. ${help}`;
+  return answered(() => steer(ports, { ...command, buildId, verb }));
+}
+
+/** Returns a lasting failure as the answer to the person; a temporary one is thrown, and retried. */
+async function answered(work: () => Promise<string>): Promise<string> {
   try {
-    if (verb === "build") return await startFromText(ports, command, defaultDriver);
-    if (buildId === undefined) return `\`${verb}\` needs a pull request of a build. ${help}`;
-    return await steer(ports, { ...command, buildId, verb });
+    return await work();
   } catch (error) {
-    // Answer the person, except for temporary failures, which we retry.
     if (!(error instanceof WavesmithError) || error.retryable || error.code === "internal") throw error;
     return [`That did not work: ${error.message}.`, ...(error.remedy === null ? [] : [error.remedy])].join(" ");
   }
@@ -64,20 +68,24 @@ interface AskedBuild {
   readonly tenantId: string;
   readonly project: string;
   readonly repository: string;
+  /** The issue, or the request, in which it was asked for. */
+  readonly number: number;
   readonly origin: string;
   readonly by: string;
   readonly text: string;
 }
 
 /**
- * Starts a build from a text on a forge. Calling it again with the same origin starts no second
- * build.
+ * Starts a build from a text on a forge, which delivers to the repository of the text. Calling it
+ * again with the same origin starts no second build. Returns the answer to post.
  */
-export async function startFromText(ports: Ports, asked: AskedBuild, defaultDriver: string): Promise<string> {
-  const { origin, project, by, text, repository } = asked;
-  const { name: tenant } = await ports.store.tenants.get({ id: asked.tenantId });
-  const brief = `${by} asks for this on ${repository}.\n\n${quoteOutside("the request", text.slice(0, 50_000))}`;
-  const data = { brief, project, requestedBy: `${by} on GitHub`, tenant, metadata: { origin } };
-  const { buildId } = await requestBuild(ports, { id: `forge-build:${origin}`, data }, defaultDriver);
-  return `Build ${buildId} has started: \`wavesmith status ${buildId}\`.`;
-}
+export const startFromText = (ports: Ports, asked: AskedBuild, defaultDriver: string): Promise<string> =>
+  answered(async () => {
+    const { origin, project, by, text, repository: repo, number: issue } = asked;
+    const { name: tenant } = await ports.store.tenants.get({ id: asked.tenantId });
+    const brief = `${by} asks for this on ${repo}.\n\n${quoteOutside("the request", text.slice(0, 50_000))}`;
+    const deliver = { forge: "github", repo, issue };
+    const data = { brief, project, deliver, requestedBy: `${by} on GitHub`, tenant, metadata: { origin } };
+    const { buildId } = await requestBuild(ports, { id: `forge-build:${origin}`, data }, defaultDriver);
+    return `Build ${buildId} has started: it drafts a plan, which waits for \`/wavesmith approve\` in a comment here.`;
+  });

@@ -8,7 +8,7 @@ import {
 import type { BuildRow, StoreTransaction } from "../../store/port.ts";
 import type { CheckFact, OutsideFact, ReadDelivery } from "../../webhooks/port.ts";
 import type { Ports } from "../port.ts";
-import { findBuildOf, findBuildOfRequest } from "./find-build.ts";
+import { findBuildOf, findBuildOfNumber, findBuildOfRequest } from "./find-build.ts";
 
 // TD1. A delivery's row and the events that follow from it are one commit. The outbox sends them,
 // so a process that dies after its answer loses nothing.
@@ -97,8 +97,11 @@ async function takeForProject(
   const here = { forge: "github", repo: repository } as const;
   const request = await transaction.pullRequests.find(here, { by: "createdAt", descending: true });
   if (request === null) return `nothing to do: no project delivers to ${repository}`;
-  const build = "number" in facts ? await findBuildOfRequest(transaction, { repository, number: facts.number }) : null;
   const { tenantId, id: projectId, name: project } = await transaction.projects.get({ id: request.projectId });
+  const isCommand = kind === "command" && "number" in facts;
+  const build = isCommand
+    ? await findBuildOfNumber(transaction, { projectId, repository, number: facts.number })
+    : null;
   const data = { tenantId, projectId, project, ...(build === null ? {} : { buildId: build.id }), ...facts };
   const name = projectEvents[kind];
   await transaction.emit(makeEvent<RepositoryEventName>(name, facts.origin, 0, data as EventData<typeof name>));

@@ -96,6 +96,8 @@ export const eventSchemas = {
     agents: z.unknown().optional(),
     /** With a brief: the whole build's budget, planning included, as `limits.budget` in a plan. */
     budget: z.unknown().optional(),
+    /** With a brief: where its work goes, as `deliver` in a plan. */
+    deliver: z.unknown().optional(),
     /** With a brief: whether the drafted plan runs without a person's approval. */
     yes: z.boolean().optional(),
     sandbox: z.string().optional(),

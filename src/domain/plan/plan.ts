@@ -151,6 +151,8 @@ export const planSchema = z.object({
     pullRequests: requestScopeSchema.optional(),
     merge: mergePolicySchema.optional(),
     create: createPolicySchema.optional(),
+    /** The issue of the repository that the build answers. */
+    issue: z.number().int().optional(),
   }),
   notify: z.array(z.string()),
 });

@@ -54,6 +54,7 @@ const requestSchema = z.strictObject({
   source: z.unknown().optional(),
   agents: z.unknown().optional(),
   budget: z.unknown().optional(),
+  deliver: z.unknown().optional(),
   yes: z.boolean().optional(),
   metadata: z.unknown().optional(),
   requestedBy: z.string().max(200).optional(),

@@ -144,6 +144,7 @@ export function readBuildRequest(
           source: data.source,
           agents: data.agents ?? agentsOfBrief(ports),
           budget: data.budget,
+          deliver: data.deliver,
         });
   const plan = { ...written, source: requestedSource(written.source, data) };
   refuseWithoutModels(ports.models, plan);
@@ -192,6 +193,8 @@ export interface BriefWords {
   readonly agents: unknown;
   /** As `limits.budget` in a plan file, for the whole build including its planner. */
   readonly budget?: unknown;
+  /** As in a plan file. */
+  readonly deliver?: unknown;
 }
 
 const maxBriefLength = 100_000;
@@ -202,7 +205,7 @@ const returns = 2;
  * Returns the plan for drafting a plan from a brief: one task, which changes no files, so its wave
  * has no gates. Fails with `usage` or `plan-invalid`.
  */
-export function planOfBrief({ text, project, source, agents, budget }: BriefWords): Plan {
+export function planOfBrief({ text, project, source, agents, budget, deliver }: BriefWords): Plan {
   if (text.trim() === "" || text.length > maxBriefLength) {
     const why = text.trim() === "" ? "the brief is empty" : `the brief is longer than ${maxBriefLength} characters`;
     throw new WavesmithError("usage", why, { remedy: "describe in a few sentences what to build" });
@@ -213,6 +216,7 @@ export function planOfBrief({ text, project, source, agents, budget }: BriefWord
       name,
       ...(source === undefined ? {} : { source }),
       ...(budget === undefined ? {} : { limits: { budget } }),
+      ...(deliver === undefined ? {} : { deliver }),
       agents,
       gates: { maxFixRounds: 2 },
       tasks: [
