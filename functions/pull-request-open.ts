@@ -16,9 +16,9 @@ export const pullRequestOpen = (flow: Flow) =>
     id: "pull-request-open",
     name: "Pull request: bring it up to date",
     trigger: "agent/pull-request.open",
-    run: async ({ data: { buildId, key }, step }) => {
+    run: async ({ data: { buildId, key, epoch }, step }) => {
       for (const name of forgeSteps) {
-        const goesOn = await step(stepNames[name], () => deliverPullRequest(flow.ports, { buildId, key }, name));
+        const goesOn = await step(stepNames[name], () => deliverPullRequest(flow.ports, { buildId, key, epoch }, name));
         if (!goesOn) return { buildId, key, stoppedAt: name };
       }
       return { buildId, key };

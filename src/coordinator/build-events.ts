@@ -79,7 +79,7 @@ const requestsOf = (build: BuildRow, emit: Emit) => ({
   deployPreview: (preview: { waveNumber: number; sha: string }, subject: string, epoch: number) =>
     emit("agent/preview.deploy", subject, epoch, { waveNumber: preview.waveNumber, sha: preview.sha }),
   openPullRequest: ({ id, waveNumber, sha, key, epoch }: PullRequestRow) =>
-    emit("agent/pull-request.open", id, epoch, { waveNumber, sha, key }),
+    emit("agent/pull-request.open", id, epoch, { waveNumber, sha, key, epoch }),
   taskTold: ({ id, key }: TaskRow, { id: messageId, by, text }: MessageRow) =>
     emit("agent/task.told", `${id}/${messageId}`, 0, { taskId: id, taskKey: key, messageId, by, text }),
   commented: ({ id, waveId, file, line, by, text }: CommentRow, taskKey: string | null) =>

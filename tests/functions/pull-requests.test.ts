@@ -1,8 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { deliverPullRequest } from "../../src/coordinator/forge/deliver-pull-request.ts";
 import { askDuePullRequests } from "../../src/coordinator/forge/pull-request.ts";
 import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
+import type { PullRequestRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
@@ -88,6 +90,13 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     await settled(build.id, "open");
     expect(await server.git(repo, "show", `wavesmith/${build.id}/result:one.txt`)).toBe("seed");
     expect(server.state.find(repo)!.pulls).toMatchObject([{ state: "open", merged: false }]);
+    // The next wave's delivery was requested meanwhile. This one must not take its push for another's.
+    const [{ id, epoch }] = (await rowsOf(build.id)) as [PullRequestRow];
+    await fixture.app.store.pullRequests.update({ id }, { status: "waiting", sha: "f".repeat(40), epoch: epoch + 1 });
+    expect(await deliverPullRequest(fixture.app.ports, { buildId: build.id, key: "build", epoch }, "merge")).toBe(
+      false,
+    );
+    expect(await rowsOf(build.id)).toMatchObject([{ status: "waiting", problem: null }]);
   });
 
   const calls = ["ensureRepository", "pushBranch", "ensureRequest", "ensureCheck", "mergeRequest"];
@@ -173,7 +182,9 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     await approveWave(fixture.app.ports, buildId, { by: "Ada" });
     const { headSha } = await fixture.until(buildId, ({ status }) => status === "completed");
     await expect
-      .poll(async () => (await rowsOf(buildId)).map(({ status, repo: name, pushedSha }) => [status, name, pushedSha]))
+      .poll(async () => (await rowsOf(buildId)).map(({ status, repo: name, pushedSha }) => [status, name, pushedSha]), {
+        timeout: 60_000,
+      })
       .toEqual([["open", `${repo}-renamed`, headSha]]);
 
     for (const force of [false, true]) {

@@ -23,10 +23,13 @@ const steps: Readonly<Record<ForgeStep, (delivery: RequestDelivery) => Promise<v
   merge: mergeIfDue,
 };
 
-/** Does one step of a delivery. Returns whether the next one may follow. Safe to repeat. */
+/**
+ * Does one step of a delivery. Returns whether the next one may follow: false, too, once a newer
+ * request for the delivery is under way, which has another commit to push. Safe to repeat.
+ */
 export async function deliverPullRequest(
   ports: Ports,
-  { buildId, key }: { buildId: string; key: string },
+  { buildId, key, epoch }: { buildId: string; key: string; epoch: number },
   step: ForgeStep,
 ): Promise<boolean> {
   const { repo } = await ports.store.pullRequests.get({ buildId, key });
@@ -35,7 +38,7 @@ export async function deliverPullRequest(
     `forge/${repo}`,
     async () => {
       const row = await ports.store.pullRequests.get({ buildId, key });
-      if (row.status !== "waiting") return false;
+      if (row.status !== "waiting" || row.epoch !== epoch) return false;
       const build = await ports.store.builds.get({ id: buildId });
       try {
         await steps[step]({ ports, forge: ports.forges.forge(row.forge), build, row });

@@ -170,7 +170,7 @@ export const eventSchemas = {
   "project/build.rollback-undone": buildBase.extend({ sha: z.string().nullable() }),
   "agent/preview.deploy": wave.extend({ sha: z.string() }),
   /** `key` is `build`, or `wave-N` when each wave has a request. */
-  "agent/pull-request.open": wave.extend({ sha: z.string(), key: z.string() }),
+  "agent/pull-request.open": wave.extend({ sha: z.string(), key: z.string(), epoch: z.number().int() }),
   "sandbox/created": sandbox,
   "sandbox/started": sandbox,
   "sandbox/stopped": sandboxEnd,
