@@ -45,11 +45,13 @@ export function readReport(body: unknown, now: Date): CheckFact {
     throw new WavesmithError("usage", `conclusion ${parsed.data.conclusion} is unknown`, {
       remedy: "send passed, failed or cancelled",
     });
+  const completedAt = parsed.data.completedAt === undefined ? now : new Date(parsed.data.completedAt);
   const id = parsed.data.id ?? createHash("sha256").update(JSON.stringify(parsed.data)).digest("hex").slice(0, 32);
   return {
     ...{ kind: "check", repository, branch, sha, name, conclusion, url, jobId: null },
     origin: `ci:${repository}:${name}:${id}`,
     log: log === undefined || log === "" ? null : boundedLog(log),
-    completedAt: parsed.data.completedAt === undefined ? now : new Date(parsed.data.completedAt),
+    // A clock that is ahead must not make every later report look old.
+    completedAt: completedAt > now ? now : completedAt,
   };
 }

@@ -1,4 +1,6 @@
 import { createHmac, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { retryPullRequests } from "../../src/coordinator/forge/pull-request.ts";
 import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
@@ -120,8 +122,17 @@ describe("a webhook of GitHub", () => {
 
   it("is refused when it is forged, with a line in the audit log", async () => {
     expect(await send("push", {}, { by: "another" })).toMatchObject({ status: 401, body: { code: "unauthorized" } });
+    // Answered before its body arrives, because nothing signs it.
+    const unsigned = request(`${server.origin}/webhooks/github`, {
+      method: "POST",
+      headers: { "content-length": 10_000 },
+    });
+    unsigned.flushHeaders();
+    const [answer] = (await once(unsigned, "response")) as [IncomingMessage];
+    expect(answer.statusCode).toBe(401);
+    unsigned.destroy();
     const lines = await fixture.app.store.auditEntries.list({ action: "POST /webhooks/github" });
-    expect(lines).toMatchObject([{ actor: "unknown (github)", result: 401 }]);
+    expect(lines).toMatchObject(new Array(2).fill({ actor: "unknown (github)", result: 401 }));
   });
 
   it("says in words why nothing follows, for unknown events and repositories", async () => {

@@ -4,12 +4,24 @@ import { quoteOutside } from "../../src/domain/quote-outside.ts";
 import { boundedLog, boundedStream, keptLogLength } from "../../src/webhooks/bounded-log.ts";
 import { readCommand } from "../../src/webhooks/commands.ts";
 import { readGithub } from "../../src/webhooks/read-github.ts";
+import { readReport } from "../../src/webhooks/read-report.ts";
 import { isSignedBy } from "../../src/webhooks/signature.ts";
 
 const triggers = { label: "wavesmith", assignee: "wave-bot" };
 const repository = { full_name: "octo/app" };
 const ada = { login: "ada", type: "User" };
 const read = (event: string, payload: object) => readGithub(event, { repository, sender: ada, ...payload }, triggers);
+
+describe("a report of a CI system", () => {
+  it("is of now if its clock is ahead, so that it does not outlive what is reported later", () => {
+    const now = new Date("2026-11-23T12:00:00Z");
+    const at = (completedAt: string) =>
+      readReport({ repository: "octo/app", branch: "b", name: "unit", conclusion: "failed", completedAt }, now)
+        .completedAt;
+    expect(at("2999-01-01T00:00:00Z")).toEqual(now);
+    expect(at("2026-11-23T11:00:00+00:00")).toEqual(new Date("2026-11-23T11:00:00Z"));
+  });
+});
 
 describe("a webhook's signature", () => {
   it("is good with any of the secrets, and with no other", () => {
