@@ -12,7 +12,8 @@ export type MadePlan = { readonly plan: Plan } | { readonly faults: readonly Pla
 
 /**
  * Checks a planner's plan by the rules of a plan file, and refuses keys that only the person may
- * set. Agents, source, network, limits and the delivery stay those of the plan that contains the planner's task.
+ * set. Agents, source, network, limits and the delivery stay those of the plan that contains the
+ * planner's task.
  */
 export function readMadePlan(value: unknown, plannersPlan: Plan): MadePlan {
   const reserved = reservedFaults(value);
