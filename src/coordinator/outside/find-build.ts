@@ -31,7 +31,7 @@ async function isOf(store: Tables, { id: buildId, plan, projectId }: BuildRow, r
   return (await store.projects.get({ id: projectId })).name === repository;
 }
 
-/** Finds the build that a comment at GitHub is about: of its request, or the newest of its issue. */
+/** Finds the build that a comment is about: that of its request, or the newest of its issue. */
 export async function findBuildOfNumber(
   store: Tables,
   place: { readonly projectId: string; readonly repository: string; readonly number: number },

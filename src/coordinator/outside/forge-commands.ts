@@ -23,7 +23,7 @@ export async function takeCommand(ports: Ports, command: ForgeCommand, defaultDr
   return answered(() => steer(ports, { ...command, buildId, verb }));
 }
 
-/** Returns a lasting failure as the answer to the person; a temporary one is thrown, and retried. */
+/** Returns a lasting failure as the answer; throws a temporary one, so that it is tried again. */
 async function answered(work: () => Promise<string>): Promise<string> {
   try {
     return await work();
