@@ -66,6 +66,10 @@ describe("a report of a CI system", () => {
     expect((await answers(buildId))[1]).toBe("the fixer has had its rounds (1): a person has to fix it");
     await post({ ...red, id: "late", completedAt: "2020-01-01T00:00:00Z" });
     expect(Object.keys(await fixture.tasks(buildId))).toEqual(["a", "fix-ci-1"]);
+    const { id: next } = await fixture.build(plan());
+    await post(await report(buildId, { name: "lint" }));
+    await fixture.until(buildId, async () => (await answers(buildId)).length === 3);
+    expect((await answers(buildId))[2]).toContain(`build ${next} has moved main on since`);
   });
 
   it("is fixed before a person approves, and taken back when the check turns green first", async () => {

@@ -79,6 +79,12 @@ async function addFixTask(giving: Giving): Promise<string> {
     await addFinding(giving, other, await transaction.waves.find({ buildId: other.id, status: liveWaveStatuses }));
     return `build ${other.id} of the project works on top of it and gives it to its fixer`;
   }
+  const newest = await transaction.builds.find(
+    { projectId, status: "completed" },
+    { by: "position", descending: true },
+  );
+  if (newest !== null && newest.position > build.position)
+    return `build ${newest.id} has moved main on since: a fix of this one would undo it, so a person has to look`;
   const round = fixRoundsOf(plan) + 1;
   const most = plan.gates.maxFixRounds;
   if (round > most) return `the fixer has had its rounds (${most}): a person has to fix it`;
