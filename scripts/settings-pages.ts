@@ -1,5 +1,5 @@
-import { type SettingName, settings } from "../src/config/settings.ts";
-import { fileKeys } from "../src/config/settings-file.ts";
+import { settings } from "../src/config/settings.ts";
+import { keyOfSetting } from "../src/config/settings-file.ts";
 
 const groups: readonly (readonly [title: string, names: RegExp])[] = [
   ["Data and servers", /^(WAVESMITH_(DATA|DATABASE_WAIT|SERVER|KEY|ENGINE|LOG|PLAN_HOSTS)|DATABASE_URL)$/],
@@ -12,9 +12,8 @@ const groups: readonly (readonly [title: string, names: RegExp])[] = [
   ["Inngest", /^INNGEST_/],
   ["Traces", /^OTEL_/],
 ];
-const keyOfSetting = new Map<SettingName, string>(Object.entries(fileKeys).map(([key, name]) => [name, key]));
 
-/** What stands above the tables in docs/settings.md, which `npm run settings` leaves as it is. */
+/** Marks where the tables of docs/settings.md begin; `npm run settings` keeps the text above it. */
 export const startOfTables = "<!-- Below: written by `npm run settings` from src/config/settings.ts. -->";
 
 /**

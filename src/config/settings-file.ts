@@ -50,6 +50,11 @@ export const fileKeys = {
   "traces.serviceName": "OTEL_SERVICE_NAME",
 } as const satisfies Readonly<Record<string, SettingName>>;
 
+/** The key of each setting that the file may have. */
+export const keyOfSetting: ReadonlyMap<SettingName, string> = new Map(
+  Object.entries(fileKeys).map(([key, name]) => [name, key]),
+);
+
 /** The separator of a setting that is a list in the file. */
 const lists: Partial<Record<SettingName, string>> = {
   WAVESMITH_SANDBOX_READ_ONLY: delimiter,

@@ -1,5 +1,5 @@
 import { type SettingName, type SettingValues, settings } from "./settings.ts";
-import { fileKeys } from "./settings-file.ts";
+import { keyOfSetting } from "./settings-file.ts";
 
 /** A setting as people see it. */
 export interface ShownSetting {
@@ -16,7 +16,6 @@ export interface ShownSetting {
 }
 
 const secret = /(_KEY|_KEYS|_KEY_FALLBACK|_SECRET|_TOKEN|_PASSWORD|_HEADERS)$|^DATABASE_URL$/;
-const keyOf = new Map<string, string>(Object.entries(fileKeys).map(([key, name]) => [name, key]));
 
 /** Shows where each setting came from. A variable of the environment wins over the file. */
 export function showSettings(
@@ -32,7 +31,7 @@ export function showSettings(
     const value = values[name];
     const isSecret = secret.test(name);
     return {
-      ...{ name, key: keyOf.get(name) ?? null, isSecret, isSet: value !== undefined && value !== "" },
+      ...{ name, key: keyOfSetting.get(name) ?? null, isSecret, isSet: value !== undefined && value !== "" },
       ...{ value: isSecret || value === undefined ? null : withoutPassword(value), source },
       line: source === "file" ? line : null,
     };
