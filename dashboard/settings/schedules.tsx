@@ -9,7 +9,7 @@ import { Failure, Shown } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Left } from "../parts/times.tsx";
 
-/** What starts builds by the clock. */
+/** The schedules, with buttons to pause and resume them. */
 export function Schedules({ maySteer }: { readonly maySteer: boolean }) {
   const schedules = useQuery({
     queryKey: ["schedules"],

@@ -14,7 +14,7 @@ export function ServerSettings() {
   const settings = useQuery({
     queryKey: ["settings"],
     queryFn: ({ signal }) => dataOf(api.GET("/api/v1/settings", { signal })),
-    // What the reader types must not be replaced.
+    // Never replace what somebody is typing.
     refetchOnWindowFocus: false,
   });
   const [isEditing, setEditing] = useState(false);

@@ -50,8 +50,8 @@ export interface AcpSession {
   /** Returns the earlier attempt's session that this one continues; null for a new one. */
   earlier(): EarlierSession | null;
   /**
-   * Returns the requests that were refused and after which the agent has made no other call, if it
-   * was not told why; once.
+   * Returns, once, the refused requests after which the agent made no other call. Empty for our
+   * own agent, which reads the reason in the answer.
    */
   takeRefusals(): readonly RefusedRequest[];
   /** Whether the agent has reported anything since the last prompt. */

@@ -4,8 +4,8 @@
 // HT2. An agent whose last model call failed or was cut is not finished, whatever it says.
 // HT4. A session that overflowed its model's window is never loaded again, because it would only
 // fail again.
-// HT5. An agent that ends its turn after a refusal is told the reason once, because the protocol
-// cannot carry it: most agents read only that "the user" refused, and give up.
+// HT5. If an agent ends its turn after a refusal, we prompt it once with the reason. The protocol
+// has no field for it, so most agents read only that "the user" refused, and give up.
 import type { AcpSession, RefusedRequest } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
 import { type EarlierSession, forgetSession } from "./earlier-session.ts";

@@ -74,7 +74,7 @@ export interface ForgeRepository {
   readonly mayPush: boolean | null;
 }
 
-/** What a call needs to reach a repository. */
+/** The names under which calls reach a repository. */
 export type ForgePlace = Pick<ForgeRepository, "id" | "name" | "gitUrl">;
 
 /** Whose credential it is and what it may do, for `doctor`. */

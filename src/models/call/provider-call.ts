@@ -22,7 +22,7 @@ export interface ProviderCall {
   readonly likelyInputTokens: number;
   /** Whether the provider has the whole request, so that breaking off now may still cost. */
   wasSent: boolean;
-  /** How the answer ended, if what came so far was all of it; null before it begins. */
+  /** Returns how the answer ends if no more of it comes; null before its first byte. */
   readEnding: (() => ReadEnding) | null;
   /** The same when the agent hung up; null if it has not. */
   heardEnding: ReadEnding | null;
