@@ -11,6 +11,8 @@ export interface PullRequestJson
   /** The commit of the merge. */
   readonly mergeCommit: string | null;
   readonly checks: PullRequestView["checks"];
+  /** The newest hundred that we pushed, oldest first. */
+  readonly commits: PullRequestView["commits"];
 }
 
 /** The field about a build's pull requests; empty when it has none. */
@@ -18,9 +20,10 @@ export function pullRequestsField({ pullRequests = [] }: BuildView): { pullReque
   if (pullRequests.length === 0) return {};
   return {
     pullRequests: pullRequests.map((request) => {
-      const { repo, branch, base, number, url, status, problem, remedy, checks } = request;
+      const { repo, branch, base, number, url, status, problem, remedy, checks, commits } = request;
       const { waveNumber: wave, sha: commit, mergeState: merge, mergeSha: mergeCommit } = request;
-      return { repo, branch, base, number, url, wave, commit, status, merge, mergeCommit, checks, problem, remedy };
+      const delivered = { repo, branch, base, number, url, wave, commit, status, merge, mergeCommit };
+      return { ...delivered, checks, commits, problem, remedy };
     }),
   };
 }

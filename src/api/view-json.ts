@@ -32,7 +32,7 @@ const questionKeys = [
 
 const pullRequestKeys = [
   ...["key", "forge", "repo", "branch", "base", "waveNumber", "sha", "number", "url", "status", "mergeState"],
-  ...["checks", "mergeSha", "problem", "remedy", "tries", "nextAt"],
+  ...["checks", "commits", "mergeSha", "problem", "remedy", "tries", "nextAt"],
 ];
 
 const picked = (row: Row, keys: readonly string[]): Record<string, unknown> =>

@@ -38,7 +38,7 @@ export interface components {
     Preview: { "id": string; "buildId": string; "projectId": string; "wave": number; "status": string; "reason": (string | null); "url": (string | null); [key: string]: unknown; };
     Problem: { "status": number; "code": string; "detail": string; "remedy"?: string; [key: string]: unknown; };
     Project: { "id": string; "name": string; "createdAt": string; [key: string]: unknown; };
-    PullRequest: { "repo": string; "branch": string; "base": string; "number": (number | null); "url": (string | null); "wave": number; "commit": string; "status": string; "merge": string; "mergeCommit": (string | null); "problem": (string | null); "remedy": (string | null); };
+    PullRequest: { "repo": string; "branch": string; "base": (string | null); "number": (number | null); "url": (string | null); "wave": number; "commit": string; "status": string; "merge": string; "mergeCommit": (string | null); "checks": { "name": string; "state": ("pending" | "passed" | "failed"); "url": (string | null); }[]; "commits": { "sha": string; "title": string; "author": string; "at": string; }[]; "problem": (string | null); "remedy": (string | null); };
     Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; "reason": (string | null); "startedAt": (string | null); "stoppedAt": (string | null); [key: string]: unknown; };
     Schedule: { "id": string; "project": string; "name": string; "cron": string; "timezone": string; "status": ("active" | "paused"); "nextAt": (string | null); "failures": number; "lastBuildId": (string | null); "note": (string | null); [key: string]: unknown; };
     Session: { "tenant": string; "scopes": ("read" | "build" | "admin")[]; "name": string; [key: string]: unknown; };

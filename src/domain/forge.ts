@@ -25,11 +25,23 @@ export type PullRequestStatus = (typeof pullRequestStatuses)[number];
 export const mergeStates = ["off", "checks", "approval", "conflict", "queued", "merged"] as const;
 export type MergeState = (typeof mergeStates)[number];
 
+export const checkStates = ["pending", "passed", "failed"] as const;
+
 /** The result of one check of a commit. */
 export interface ForgeCheck {
   readonly name: string;
-  readonly state: "pending" | "passed" | "failed";
+  readonly state: (typeof checkStates)[number];
   readonly url: string | null;
+}
+
+/** A commit of a request. */
+export interface RequestCommit {
+  readonly sha: string;
+  /** The first line of its message. */
+  readonly title: string;
+  readonly author: string;
+  /** When it was made, in ISO 8601. */
+  readonly at: string;
 }
 
 /** The steps of one delivery, in order. */

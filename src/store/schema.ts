@@ -24,6 +24,7 @@ import {
   mergeStates,
   type PullRequestStatus,
   pullRequestStatuses,
+  type RequestCommit,
 } from "../domain/forge.ts";
 import type { Evidence } from "../domain/gate/finding.ts";
 import type {
@@ -1004,6 +1005,8 @@ export const pullRequests = pgTable(
     mergeState: text("merge_state").$type<MergeState>().notNull().default("off"),
     /** The checks of other systems on its head, as they were when we looked. */
     checks: jsonb("checks").$type<readonly ForgeCheck[]>().notNull().default([]),
+    /** The newest commits that we pushed, oldest first. */
+    commits: jsonb("commits").$type<readonly RequestCommit[]>().notNull().default([]),
     mergeSha: text("merge_sha"),
     /** Why it does not go on, and what to do. */
     problem: text("problem"),

@@ -1,4 +1,5 @@
 import type { ReadableStream } from "node:stream/web";
+import type { RequestCommit } from "../domain/forge.ts";
 import type { ProjectId } from "../domain/ids.ts";
 import type { Plan } from "../domain/plan/plan.ts";
 import type { GuestClient } from "../sandbox/port.ts";
@@ -181,6 +182,8 @@ export interface Workspace {
    */
   moveRef(projectId: ProjectId, ref: string, to: Sha, expected: Sha | null): Promise<boolean>;
   isAncestor(projectId: ProjectId, ancestor: Sha, descendant: Sha): Promise<boolean>;
+  /** Lists the newest commits, at most `limit`, that `to` has and `from` lacks; oldest first. */
+  listCommits(projectId: ProjectId, from: Sha, to: Sha, limit: number): Promise<RequestCommit[]>;
   changedFiles(projectId: ProjectId, from: Sha, to: Sha): Promise<ChangedFile[]>;
   /** Returns a unified diff of at most `maxBytes`, without the files of the globs `except`. */
   diff(

@@ -73,6 +73,8 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     expect(new Set(testing.map(({ sha }) => sha)).size).toBe(testing.length);
     expect(testing.at(-1)).toMatchObject({ sha: build.headSha, state: "success" });
     const [row] = await rowsOf(build.id);
+    expect(row!.commits.at(-1)).toMatchObject({ sha: build.headSha });
+    expect(row!.commits.map(({ title }) => title)).toEqual(expect.arrayContaining(["one", "two"]));
     expect(row).toMatchObject({ number: 1, mergeState: "merged", mergeSha: pull!.mergeSha, problem: null });
     // The credential is in no file.
     const found = execFileSync("sh", ["-c", `grep -rl ${usualToken} "$0" || true`, fixture.app.config.dataDir]);

@@ -83,6 +83,7 @@ export function createFakeWorkspace(git: FakeGit, turn: (name: string) => Promis
       await turn(`workspace.moveRef ${ref}`);
       return move(projectId, ref, to, expected);
     },
+    listCommits: async () => [],
     isAncestor: async (_project, ancestor, descendant) => git.isAncestor(ancestor, descendant),
     changedFiles: async (_project, from, to) => changes(treeOf(from), treeOf(to)),
     diff: async () => "",

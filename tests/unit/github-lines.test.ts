@@ -51,7 +51,7 @@ describe("doctor about GitHub", () => {
 });
 
 it("shows each pull request with its address, what it waits for and what to do", () => {
-  const usual = { repo: "octo/app", number: 7, url: "https://github.com/octo/app/pull/7", checks: [] };
+  const usual = { repo: "octo/app", number: 7, url: "https://github.com/octo/app/pull/7", checks: [], commits: [] };
   const none = { problem: null, remedy: null, nextAt: null, mergeState: null };
   const lines = (given: Record<string, unknown>) =>
     pullRequestLines({ ...view(), pullRequests: [{ ...usual, ...none, ...given } as unknown as PullRequestView] }).map(
@@ -62,6 +62,11 @@ it("shows each pull request with its address, what it waits for and what to do",
   const failed = [{ name: "ci/build", state: "failed", url: null }];
   expect(lines({ status: "open", checks: failed })).toEqual(named("open, failed: ci/build"));
   expect(lines({ status: "merged" })).toEqual(named("merged"));
+  const commit = { sha: "0".repeat(40), title: "Greet", author: "one", at: "2026-11-23T12:00:00.000Z" };
+  const checks = [{ name: "ci/build", state: "passed", url: null }, ...failed];
+  expect(lines({ status: "merged", commits: [commit], checks })).toEqual(
+    named("merged (1 commit, 1 of 2 checks passed)"),
+  );
   const stuck = { problem: "GitHub answered 401", remedy: "wavesmith github setup", nextAt: moment(0) };
   expect(lines({ status: "blocked", number: null, url: null, ...stuck })).toEqual([
     "pull request to octo/app: blocked",

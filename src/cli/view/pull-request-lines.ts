@@ -1,5 +1,5 @@
 import type { BuildView, PullRequestView } from "../../coordinator/build/read-build.ts";
-import { oneLine } from "../output/format.ts";
+import { count, oneLine } from "../output/format.ts";
 import type { Line } from "./line.ts";
 
 /** Where a build's pull requests are, and what they wait for. */
@@ -8,11 +8,22 @@ export function pullRequestLines({ pullRequests = [] }: BuildView): Line[] {
     const { problem, remedy, repo, number, url } = request;
     const name = number === null ? `pull request to ${repo}` : `pull request ${number} of ${repo}`;
     const tone = problem === null ? "plain" : "bad";
-    const first: Line = { tone, text: `${name}: ${stateText(request)}${url === null ? "" : `  ${url}`}` };
+    const first: Line = {
+      tone,
+      text: `${name}: ${stateText(request)}${sizeText(request)}${url === null ? "" : `  ${url}`}`,
+    };
     if (problem === null) return [first];
     const next = remedy === null ? [] : [{ tone: "plain" as const, text: `  ${oneLine(remedy)}` }];
     return [first, { tone: "bad" as const, text: `  ${oneLine(problem)}` }, ...next];
   });
+}
+
+/** How many commits it has, and how many of its checks have passed. */
+function sizeText({ commits, checks }: PullRequestView): string {
+  if (commits.length === 0) return "";
+  const passed = checks.filter(({ state }) => state === "passed").length;
+  const judged = checks.length === 0 ? "" : `, ${passed} of ${count(checks.length, "check")} passed`;
+  return ` (${count(commits.length, "commit")}${judged})`;
 }
 
 function stateText({ status, mergeState, checks, problem, nextAt }: PullRequestView): string {

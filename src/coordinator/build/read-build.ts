@@ -130,6 +130,7 @@ export type PullRequestView = Fields<
   | "status"
   | "mergeState"
   | "checks"
+  | "commits"
   | "mergeSha"
   | "problem"
   | "remedy"

@@ -1,4 +1,4 @@
-import type { ForgeStep } from "../../domain/forge.ts";
+import type { ForgeStep, RequestCommit } from "../../domain/forge.ts";
 import { present } from "../../domain/known.ts";
 import { ForgeError, type ForgePlace } from "../../forge/port.ts";
 import type { PullRequestRow } from "../../store/port.ts";
@@ -14,6 +14,8 @@ import { requestText } from "./text-of-request.ts";
 const seconds = 1_000;
 const minutes = 60 * seconds;
 const pausesMs = [5 * seconds, 30 * seconds, 2 * minutes, 10 * minutes] as const;
+/** How many commits of a request we list. */
+const mostCommits = 100;
 const longestPauseMs = 10 * minutes;
 const steps: Readonly<Record<ForgeStep, (delivery: RequestDelivery) => Promise<void>>> = {
   repository: ensurePlace,
@@ -107,9 +109,27 @@ async function pushWork(delivery: RequestDelivery): Promise<void> {
   }
   const { branch, sha } = row;
   await forge.pushBranch({ repository, gitDir, sha, branch, expected: row.pushedSha });
-  await changeRequest(delivery, { pushedSha: sha });
+  await changeRequest(delivery, { pushedSha: sha, commits: await ownCommits(delivery) });
   // Notes when this head came to the forge.
   await doOnce(delivery, { step: "push", facts: sha }, async () => undefined);
+}
+
+/** The commits of a request: the build's, or those since the wave before. */
+async function ownCommits({ ports, build, row }: RequestDelivery): Promise<readonly RequestCommit[]> {
+  const before = (await earlierRequests(ports, row))[0]?.sha ?? present(build.baseSha, "build.baseSha");
+  return ports.workspace.listCommits(build.projectId, before, row.sha, mostCommits);
+}
+
+/** The requests of the waves before that of a wave, the nearest first; none for a whole build's. */
+async function earlierRequests(
+  { store }: Ports,
+  { key, buildId, waveNumber }: PullRequestRow,
+): Promise<PullRequestRow[]> {
+  if (key === "build") return [];
+  const rows = await store.pullRequests.list({ buildId });
+  return rows
+    .filter((row) => row.waveNumber < waveNumber && row.key !== "build")
+    .sort((left, right) => right.waveNumber - left.waveNumber);
 }
 
 /**
@@ -117,11 +137,7 @@ async function pushWork(delivery: RequestDelivery): Promise<void> {
  */
 async function baseOf({ ports, row }: RequestDelivery): Promise<string> {
   const base = present(row.base, "pullRequest.base");
-  if (row.key === "build") return base;
-  const rows = await ports.store.pullRequests.list({ buildId: row.buildId });
-  const before = rows
-    .filter(({ waveNumber, key }) => key !== "build" && waveNumber < row.waveNumber)
-    .sort((left, right) => right.waveNumber - left.waveNumber)[0];
+  const [before] = await earlierRequests(ports, row);
   return before === undefined || before.status === "merged" ? base : before.branch;
 }
 

@@ -1,4 +1,5 @@
 import { z } from "@hono/zod-openapi";
+import { checkStates } from "../../domain/forge.ts";
 import { buildStatusSchema, severitySchema } from "../../domain/status.ts";
 
 // A build and its parts, as replies show them; src/api/ makes them.
@@ -67,7 +68,8 @@ const pullRequestReply = z
   .object({
     repo: z.string(),
     branch: z.string(),
-    base: z.string(),
+    // Null until the repository was found.
+    base: z.string().nullable(),
     number: z.number().nullable(),
     url: z.string().nullable(),
     wave: z.number(),
@@ -75,6 +77,8 @@ const pullRequestReply = z
     status: z.string(),
     merge: z.string(),
     mergeCommit: z.string().nullable(),
+    checks: z.array(z.object({ name: z.string(), state: z.enum(checkStates), url: z.string().nullable() })),
+    commits: z.array(z.object({ sha: z.string(), title: z.string(), author: z.string(), at: z.string() })),
     problem: z.string().nullable(),
     remedy: z.string().nullable(),
   })

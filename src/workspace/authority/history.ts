@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { WavesmithError } from "../../domain/errors.ts";
+import type { RequestCommit } from "../../domain/forge.ts";
 import { itemAt } from "../../domain/known.ts";
 import type { ChangedFile, Sha } from "../port.ts";
 import { assertSha, type Git, splitZ } from "./git.ts";
@@ -7,6 +8,8 @@ import { assertSha, type Git, splitZ } from "./git.ts";
 // Reads the authority; nothing here writes to it.
 
 const mebibyte = 1 << 20;
+/** How much of a commit's title we list. */
+const longestTitle = 200;
 const cutNote = (bytes: number) => `[diff truncated at ${bytes} bytes]\n`;
 
 /** Fails with `git` when either commit is absent. */
@@ -124,6 +127,22 @@ export async function diffText(
   const note = cutNote(maxBytes);
   const kept = stdout.subarray(0, Math.max(0, maxBytes - note.length));
   return kept.subarray(0, kept.lastIndexOf(0x0a) + 1).toString("utf8") + note;
+}
+
+/** Lists the newest commits, at most `limit`, that `to` has and `from` lacks; oldest first. */
+export async function listCommits(
+  git: Git,
+  gitDir: string,
+  { from, to, limit }: { from: Sha; to: Sha; limit: number },
+): Promise<RequestCommit[]> {
+  const format = ["-z", "--format=%H%x01%aI%x01%an%x01%s", "--topo-order", `--max-count=${limit}`];
+  const { stdout } = await git.run(["log", ...format, assertSha(to), `^${assertSha(from)}`], { gitDir });
+  return splitZ(stdout)
+    .map((line) => {
+      const [sha = "", at = "", author = "", ...title] = line.split("\u0001");
+      return { sha, title: title.join("").slice(0, longestTitle), author, at: new Date(at).toISOString() };
+    })
+    .reverse();
 }
 
 export interface ListedFile {

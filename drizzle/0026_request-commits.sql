@@ -1,0 +1,1 @@
+ALTER TABLE "pull_requests" ADD COLUMN "commits" jsonb DEFAULT '[]'::jsonb NOT NULL;
