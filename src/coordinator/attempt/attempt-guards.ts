@@ -4,14 +4,14 @@ import { present } from "../../domain/known.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptRow } from "../../store/port.ts";
 import type { KeepResult } from "../../workspace/port.ts";
-import type { LoadedAttempt } from "../attempt/attempt.ts";
-import type { Judgement } from "../attempt/judgement.ts";
 import { commitReader } from "../commit-reader.ts";
+import { plantedReason } from "../guarded-files/agent-files.ts";
+import { changedGatesReason } from "../guarded-files/gate-files.ts";
 import type { Mask } from "../masking/masking.ts";
 import type { Ports } from "../port.ts";
 import { mayChangeTests, waveMembers } from "../wave/wave-members.ts";
-import { plantedReason } from "./agent-files.ts";
-import { changedGatesReason } from "./gate-files.ts";
+import type { LoadedAttempt } from "./attempt.ts";
+import type { Judgement } from "./judgement.ts";
 
 /** Refuses a fix that weakens tests, unless every task of the wave may change tests (W7). */
 export async function guardFix(
