@@ -16,6 +16,8 @@ export const activeBuildStatuses: readonly BuildStatus[] = ["running", "waiting"
 export const sandboxBuildStatuses: readonly BuildStatus[] = ["running", "cancelling"];
 /** Builds that have ended, until somebody retries them. */
 export const endedBuildStatuses: readonly BuildStatus[] = ["completed", "failed", "cancelled"];
+/** Builds that a person's command can still act on; a failed one can be retried. */
+export const steerableBuildStatuses: readonly BuildStatus[] = ["queued", "running", "waiting", "failed"];
 /** Builds that continue without a person. */
 export const movingBuildStatuses: readonly BuildStatus[] = ["queued", "running", "cancelling"];
 

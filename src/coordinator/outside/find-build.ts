@@ -1,3 +1,4 @@
+import { steerableBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, Tables } from "../../store/port.ts";
 
 /** How a forge or CI system names a build. */
@@ -40,16 +41,13 @@ export async function findBuildOfNumber(
   if (ofRequest !== null) return ofRequest;
   const { projectId, repository, number } = place;
   const builds = await store.builds.list(
-    { projectId, status: [...openStatuses] },
+    { projectId, status: [...steerableBuildStatuses] },
     { by: "position", descending: true },
   );
   const answers = ({ plan: { deliver } }: BuildRow): boolean =>
     deliver.issue === number && deliver.repo?.toLowerCase() === repository.toLowerCase();
   return builds.find(answers) ?? null;
 }
-
-/** A failed build can be retried. */
-const openStatuses = ["queued", "running", "waiting", "failed"] as const;
 
 /** Finds the build of a pull request at GitHub; null if the request is not ours. */
 export async function findBuildOfRequest(
