@@ -1,8 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { QuestionEvent } from "../../agents/port.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import type { Activity } from "../../domain/events/activity.ts";
 import { getKnown } from "../../domain/known.ts";
 import { about, type LogFacts } from "../../domain/log-facts.ts";
 import type { GuestClient, JobState } from "../../sandbox/port.ts";
@@ -10,14 +8,13 @@ import { endSandboxOf } from "../../sandbox-lifecycle/distrust.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, JobLease } from "../../store/port.ts";
 import { endLeasedJob } from "../../store/queries/jobs.ts";
-import { recordDelivered, sendMessages } from "../attempt/messages.ts";
-import { closeQuestions, deliverAnswers, recordQuestions } from "../attempt/questions.ts";
+import { sendMessages } from "../attempt/messages.ts";
+import { closeQuestions, deliverAnswers } from "../attempt/questions.ts";
 import { eventsOf } from "../build-events.ts";
-import { createCut, createMask } from "../masking/masking.ts";
 import type { Ports } from "../port.ts";
 import { previewProgressed, settlePreview } from "../preview/preview.ts";
 import { clearPreviews, findPreviewSandbox } from "../preview/preview-sandbox.ts";
-import { reportActivities, reportable } from "./activities.ts";
+import { createOutputCopier } from "./copy-output.ts";
 import { valuesToMask } from "./job-results.ts";
 import { lostState } from "./job-stages.ts";
 import { closeFill } from "./setup-cache.ts";
@@ -30,9 +27,6 @@ const leaseMs = 15_000;
 const pollMs = 1_000;
 /** How long a guest may wait before it answers without news. */
 const newsMs = 5_000;
-const readBytes = 256 * 1024;
-/** Far above what all stages of a job may print. */
-const maxOutputBytes = 2 ** 30;
 /** After this many invalid answers for one job, the job and its sandbox are given up. */
 const maxStrikes = 3;
 /** How many times a guest may announce output that does not arrive; this takes a few seconds. */
@@ -77,21 +71,8 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
     for (const lease of leased) {
       const { key } = lease.job;
       const own = new AbortController();
-      const facts = { project: lease.job.projectId, build: lease.job.buildId };
-      const over = about(facts, () => watchJob(ports, lease, own.signal))
-        .then((ended) => (ended ? options.flush() : undefined))
-        .then(() => void strikes.delete(key))
-        .catch(async (error: unknown) => {
-          const lie = lieOf(error);
-          if (lie !== null) strikes.set(key, (strikes.get(key) ?? 0) + 1);
-          if (lie === null || getKnown(strikes, key) < maxStrikes) return giveBack(ports, lease, error);
-          await giveUp(ports, lease, lie);
-          strikes.delete(key);
-          await options.flush();
-        })
-        .catch((error: unknown) => giveBack(ports, lease, error))
-        .finally(() => watched.delete(key));
-      watched.set(key, { over, stopping: own });
+      const over = watchLeased(ports, { lease, signal: own.signal, strikes, flush: options.flush });
+      watched.set(key, { over: over.finally(() => watched.delete(key)), stopping: own });
     }
   };
 
@@ -118,6 +99,36 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
       await ports.store.releaseLeases(options.owner);
     },
   };
+}
+
+interface LeasedWatch {
+  readonly lease: JobLease;
+  readonly signal: AbortSignal;
+  /** Invalid answers per job. */
+  readonly strikes: Map<string, number>;
+  readonly flush: WatchOptions["flush"];
+}
+
+/** Watches a job until it ends. Gives its lease back after a fault; gives a lying job up. */
+async function watchLeased(ports: Ports, { lease, signal, strikes, flush }: LeasedWatch): Promise<void> {
+  const { key, projectId: project, buildId: build } = lease.job;
+  const isOver = async (): Promise<boolean> => {
+    try {
+      return await about({ project, build }, () => watchJob(ports, lease, signal));
+    } catch (error) {
+      const lie = lieOf(error);
+      if (lie !== null) strikes.set(key, (strikes.get(key) ?? 0) + 1);
+      if (lie === null || getKnown(strikes, key) < maxStrikes) throw error;
+      await giveUp(ports, lease, lie);
+      return true;
+    }
+  };
+  try {
+    if (await isOver()) await flush();
+    strikes.delete(key);
+  } catch (error) {
+    await giveBack(ports, lease, error);
+  }
 }
 
 async function renewWatched(ports: Ports, owner: string, watched: ReadonlyMap<string, unknown>): Promise<void> {
@@ -184,7 +195,7 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
     build,
     kind === "attempt" || kind === "gate" ? { kind, id, fence: ownFence } : null,
   );
-  const copier = createCopier({ ports, build, guest, secrets }, { job, fence });
+  const copier = createOutputCopier({ ports, build, guest, secrets }, { job, fence });
   const isPreview = kind === "preview";
   const sendUnsent = atMostEvery(pollMs, () => sendMessages(ports, guest, job.key, id));
   const pace = createPace(job.key, signal);
@@ -274,95 +285,6 @@ async function newsOf(
     if (signal.aborted) return "stopped";
     throw error;
   }
-}
-
-interface Copier {
-  /** Copies the available output, but holds back a tail that may be half a secret. */
-  copy(ended: boolean): Promise<void>;
-  /** Whether the copied output contains a question. */
-  asked(): boolean;
-  /** The offset up to which it has read, including held-back output. */
-  seen(): number;
-  /** The offset up to which the database has the output. */
-  copied(): number;
-}
-
-interface CopierParts {
-  readonly ports: Ports;
-  readonly build: BuildRow;
-  readonly guest: GuestClient;
-  readonly secrets: Readonly<Record<string, string>>;
-}
-
-function createCopier({ ports, build, guest, secrets }: CopierParts, { job, fence }: JobLease): Copier {
-  const { key } = job;
-  const mask = createMask(secrets);
-  const cut = createCut(secrets, readBytes);
-  let offset = job.outputOffset;
-  let reported = job.activities;
-  let asked = false;
-  let seen = offset;
-  return {
-    seen: () => seen,
-    asked: () => asked,
-    copied: () => offset,
-    async copy(ended) {
-      for (;;) {
-        if (offset > maxOutputBytes)
-          throw new WavesmithError("guest-protocol", `the guest sends more output of ${key} than a job may have`);
-        const chunk = await guest.readOutput(key, { offset, limitBytes: readBytes }).catch((error: unknown) => {
-          if (ended) return null; // a lost volume took the output with it
-          throw error;
-        });
-        if (chunk === null || chunk.data.length === 0) return;
-        seen = offset + chunk.data.length;
-        const whole = ended && chunk.data.length < readBytes;
-        const data = whole ? chunk.data : cut(chunk.data);
-        if (data.length === 0) return;
-        const text = mask(data.toString("utf8"));
-        const questions = ports.agents.questionsIn(text);
-        asked ||= questions.length > 0;
-        const action = ports.agents.lastActionIn(text);
-        const activities = reportable(ports.agents.activitiesIn(text), reported);
-        const told = ports.agents.toldIn(text);
-        const news = { questions, action, activities, reported, told };
-        await storeChunk(ports, build, { job, fence }, { startsAt: offset, text, bytes: data.length, ...news });
-        reported += activities.length;
-        offset += data.length;
-        if (chunk.data.length < readBytes) return; // no more output for now
-      }
-    },
-  };
-}
-
-interface OutputChunk {
-  readonly startsAt: number;
-  readonly text: string;
-  readonly bytes: number;
-  readonly questions: readonly QuestionEvent[];
-  readonly action: string | null;
-  readonly activities: readonly Activity[];
-  /** How many activities the job has reported before. */
-  readonly reported: number;
-  /** The messages of people that the agent got. */
-  readonly told: readonly number[];
-}
-
-async function storeChunk(ports: Ports, build: BuildRow, { job, fence }: JobLease, chunk: OutputChunk): Promise<void> {
-  const { startsAt, text, bytes, questions, action, activities, reported, told } = chunk;
-  const { key } = job;
-  const progress = { outputOffset: startsAt + bytes, activities: reported + activities.length };
-  await ports.store.transaction("store-output", async (transaction) => {
-    const [held] = await transaction.jobs.update(
-      { key, fence, outputOffset: startsAt },
-      { ...progress, ...(action === null ? {} : { lastAction: action }) },
-    );
-    if (held === undefined) return; // another watcher has taken over
-    await transaction.logChunks.insertIfAbsent({ jobKey: key, startsAt, text, at: ports.clock.now() });
-    await recordQuestions(transaction, ports, build, { job, events: questions });
-    await reportActivities(transaction, build, job, { activities, reported });
-    if (job.ownerKind === "attempt") await recordDelivered(transaction, ports, job.ownerId, told);
-  });
 }
 
 export async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobLease, state: JobState): Promise<void> {
