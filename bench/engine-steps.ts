@@ -1,7 +1,7 @@
 import type { Inngest, InngestFunction } from "inngest";
 import { commitRow, withDatabase } from "./database.ts";
 import { interleaved, median } from "./measure.ts";
-import type { Benchmark } from "./target.ts";
+import type { Benchmark, Finding } from "./target.ts";
 import { createBareCalls, withEngine } from "./world.ts";
 
 /** Returns two functions: one reports its start; the other has many steps and reports its end. */
@@ -18,6 +18,44 @@ function functionsOf(client: Inngest.Any, report: (id: string) => void, steps: n
     },
   );
   return [starts, sequence] as const;
+}
+
+interface Times {
+  /** The median from an event to the start of its function. */
+  readonly starts: number;
+  readonly steps: number;
+  readonly ours: number;
+  readonly floor: number;
+  readonly least: number;
+  readonly bare: number;
+}
+
+/** Makes the figures of the times in milliseconds. */
+function figuresOf({ starts, steps, ours, floor, least, bare }: Times): Finding[] {
+  return [
+    { what: "event sent until its function starts", ours: starts, unit: "ms", floor: null, limit: 5 },
+    {
+      what: `one step of a function of ${steps}`,
+      ours: ours / steps,
+      unit: "ms",
+      floor: { what: "one committed row", value: floor / steps },
+      limit: 3,
+    },
+    {
+      what: "the same",
+      ours: ours / steps,
+      unit: "ms",
+      floor: { what: "the SDK alone, one committed row for each step", value: least / steps },
+      limit: null,
+    },
+    {
+      what: "of which the SDK alone, with no engine and no database",
+      ours: bare / steps,
+      unit: "ms",
+      floor: { what: "one committed row", value: floor / steps },
+      limit: null,
+    },
+  ];
 }
 
 export const engineSteps: Benchmark = {
@@ -58,30 +96,7 @@ export const engineSteps: Benchmark = {
           least: () => committingCall({}),
           bare: () => bareCall({}),
         });
-        return [
-          { what: "event sent until its function starts", ours: median(begins), unit: "ms", floor: null, limit: 5 },
-          {
-            what: `one step of a function of ${steps}`,
-            ours: ours / steps,
-            unit: "ms",
-            floor: { what: "one committed row", value: floor / steps },
-            limit: 3,
-          },
-          {
-            what: "the same",
-            ours: ours / steps,
-            unit: "ms",
-            floor: { what: "the SDK alone, one committed row for each step", value: least / steps },
-            limit: null,
-          },
-          {
-            what: "of which the SDK alone, with no engine and no database",
-            ours: bare / steps,
-            unit: "ms",
-            floor: { what: "one committed row", value: floor / steps },
-            limit: null,
-          },
-        ];
+        return figuresOf({ starts: median(begins), steps, ours, floor, least, bare });
       });
     }),
 };

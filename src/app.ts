@@ -163,16 +163,14 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     reconcile: () => running.reconcile(),
     diskTrouble: () => room.trouble(),
     abandon: (projectId) => sandboxes.abandon(projectId),
-    close: () =>
-      running
-        .stop()
-        .finally(() => background.stop())
-        .finally(() => feed.close())
-        .finally(() => ports.models.close())
-        .finally(() => database.close()),
+    close: () => closeInOrder([running.stop, background.stop, feed.close, ports.models.close, database.close]),
   };
   return app;
 }
+
+/** Closes each part even if the one before failed. */
+const closeInOrder = (closers: readonly (() => Promise<unknown>)[]): Promise<void> =>
+  closers.reduce<Promise<void>>((done, close) => done.finally(close), Promise.resolve());
 
 function tellOf(events: readonly DomainEvent[], onEvent: AppOptions["onEvent"]): void {
   if (onEvent !== undefined) for (const event of events) onEvent(event);

@@ -105,12 +105,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     serveKey: data.INNGEST_EVENT_KEY ?? null,
     log: data.WAVESMITH_LOG,
     traces: traceSettings(data),
-    retention: {
-      buildsMs: durationMsOf(data.WAVESMITH_RETENTION_BUILDS),
-      logsMs: durationMsOf(data.WAVESMITH_RETENTION_LOGS),
-      branchesMs: durationMsOf(data.WAVESMITH_RETENTION_BRANCHES),
-      volumesMs: durationMsOf(data.WAVESMITH_RETENTION_VOLUMES),
-    },
+    retention: retention(data),
     eventSecrets: listOf(data.WAVESMITH_EVENT_SECRETS),
     webhookKey: data.WAVESMITH_WEBHOOK_KEY ?? null,
     notifyHosts: listOf(data.WAVESMITH_NOTIFY_HOSTS),
@@ -122,12 +117,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       triggers: { label: data.WAVESMITH_GITHUB_LABEL, assignee: data.WAVESMITH_GITHUB_ASSIGNEE ?? null },
     },
     requestsPerMinute: countOrNull(data.WAVESMITH_API_RATE),
-    tenantLimits: {
-      builds: countOrNull(data.WAVESMITH_TENANT_BUILDS),
-      tasks: countOrNull(data.WAVESMITH_TENANT_TASKS),
-      sandboxes: countOrNull(data.WAVESMITH_SANDBOX_MAX),
-      usd: countOrNull(data.WAVESMITH_TENANT_USD),
-    },
+    tenantLimits: tenantLimits(data),
     github: {
       apiUrl: data.WAVESMITH_GITHUB_API.replace(/\/+$/, ""),
       webUrl: data.WAVESMITH_GITHUB_URL.replace(/\/+$/, ""),
@@ -205,6 +195,24 @@ export interface TraceSettings {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly serviceName: string;
+}
+
+function retention(data: SettingValues): Config["retention"] {
+  return {
+    buildsMs: durationMsOf(data.WAVESMITH_RETENTION_BUILDS),
+    logsMs: durationMsOf(data.WAVESMITH_RETENTION_LOGS),
+    branchesMs: durationMsOf(data.WAVESMITH_RETENTION_BRANCHES),
+    volumesMs: durationMsOf(data.WAVESMITH_RETENTION_VOLUMES),
+  };
+}
+
+function tenantLimits(data: SettingValues): Config["tenantLimits"] {
+  return {
+    builds: countOrNull(data.WAVESMITH_TENANT_BUILDS),
+    tasks: countOrNull(data.WAVESMITH_TENANT_TASKS),
+    sandboxes: countOrNull(data.WAVESMITH_SANDBOX_MAX),
+    usd: countOrNull(data.WAVESMITH_TENANT_USD),
+  };
 }
 
 function traceSettings(data: SettingValues): TraceSettings | null {

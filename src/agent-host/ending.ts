@@ -35,19 +35,10 @@ export function createEnding({ idleMs, graceMs }: AgentHostRequest, proxy: Proxy
     session?.cancel().catch(() => undefined);
     grace = setTimeout(() => settle(turn), session === null ? 0 : graceMs);
   };
-  const stalled = async (): Promise<void> => {
-    const timer = idle;
-    const isPaused = await waitsForProvider(proxy);
-    if (idle !== timer) return; // It has spoken meanwhile, or waits for a person, or has ended.
-    if (isPaused) return begin();
-    end({ end: "stalled", detail: `not a word for ${Math.round(idleMs / 1000)} s` });
-  };
-  let idle: NodeJS.Timeout | null = setTimeout(stalled, idleMs);
-  let held = 0;
-  const begin = (): void => {
-    if (idle !== null) clearTimeout(idle);
-    idle = held === 0 ? setTimeout(stalled, idleMs) : null;
-  };
+  const silence = createSilenceLimit(idleMs, {
+    isPaused: () => waitsForProvider(proxy),
+    end: () => end({ end: "stalled", detail: `not a word for ${Math.round(idleMs / 1000)} s` }),
+  });
   const nudges = createNudges({
     graceMs,
     interrupt: () => session?.cancel().catch(() => undefined),
@@ -60,26 +51,53 @@ export function createEnding({ idleMs, graceMs }: AgentHostRequest, proxy: Proxy
     use(opened) {
       session = opened;
     },
-    sign: begin,
-    hold() {
-      held += 1;
-      begin();
-      return () => {
-        held -= 1;
-        begin();
-      };
-    },
+    sign: silence.restart,
+    hold: silence.hold,
     loop(description) {
       if (reason === null) nudges.loop(description);
     },
     takeLoop: () => (reason === null ? nudges.take() : null),
     why: () => reason,
     stop() {
-      if (idle !== null) clearTimeout(idle);
-      idle = null;
+      silence.stop();
       if (grace !== null) clearTimeout(grace);
       nudges.take();
       process.off("SIGTERM", cancel).off("SIGINT", cancel);
+    },
+  };
+}
+
+/** Ends an agent that says nothing for a time, unless it waits for a person or its provider. */
+function createSilenceLimit(
+  idleMs: number,
+  { isPaused, end }: { readonly isPaused: () => Promise<boolean>; readonly end: () => void },
+): { restart(): void; hold(): () => void; stop(): void } {
+  const stalled = async (): Promise<void> => {
+    const timer = idle;
+    const waits = await isPaused();
+    if (idle !== timer) return; // It has spoken meanwhile, or waits for a person, or has ended.
+    if (waits) return restart();
+    end();
+  };
+  let idle: NodeJS.Timeout | null = setTimeout(stalled, idleMs);
+  let held = 0;
+  const restart = (): void => {
+    if (idle !== null) clearTimeout(idle);
+    idle = held === 0 ? setTimeout(stalled, idleMs) : null;
+  };
+  return {
+    restart,
+    hold() {
+      held += 1;
+      restart();
+      return () => {
+        held -= 1;
+        restart();
+      };
+    },
+    stop() {
+      if (idle !== null) clearTimeout(idle);
+      idle = null;
     },
   };
 }

@@ -37,16 +37,10 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
     write(`${JSON.stringify(event)}\n`);
   };
   const putText = (text: string): void => {
-    for (let at = 0; at < text.length; ) {
-      const piece = text.slice(at, at + maxTextLength);
-      const isLast = at + piece.length === text.length;
-      const size = isLast ? piece.length : piece.length - heldBack(piece) || piece.length;
-      put({ kind, text: piece.slice(0, size) });
-      at += size;
-    }
+    for (const piece of piecesOf(text, heldBack)) put({ kind, text: piece });
   };
   const putNoise = (text: string): void => {
-    for (const line of text.split("\n")) if (line !== "") write(`| ${line.slice(0, maxTextLength)}\n`);
+    for (const line of noiseLines(text)) write(line);
   };
   /** Writes all pending text, or all except what may be the beginning of a secret. */
   const empty = (all: boolean): void => {
@@ -64,11 +58,7 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
   const flush = (): void => empty(true);
   return {
     flush,
-    shorten(text, maxLength) {
-      if (text.length <= maxLength) return text;
-      const piece = text.slice(0, maxLength - 1);
-      return `${piece.slice(0, piece.length - heldBack(piece))}…`;
-    },
+    shorten: (text, maxLength) => shorten(text, maxLength, heldBack),
     report(event) {
       flush();
       put(event);
@@ -95,6 +85,26 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
       soon();
     },
   };
+}
+
+const noiseLines = (text: string): string[] =>
+  text.split("\n").flatMap((line) => (line === "" ? [] : [`| ${line.slice(0, maxTextLength)}\n`]));
+
+function shorten(text: string, maxLength: number, heldBack: (text: string) => number): string {
+  if (text.length <= maxLength) return text;
+  const piece = text.slice(0, maxLength - 1);
+  return `${piece.slice(0, piece.length - heldBack(piece))}…`;
+}
+
+/** Cuts a text into pieces that fit into an event, but not in the middle of a secret. */
+function* piecesOf(text: string, heldBack: (text: string) => number): Generator<string> {
+  for (let at = 0; at < text.length; ) {
+    const piece = text.slice(at, at + maxTextLength);
+    const isLast = at + piece.length === text.length;
+    const size = isLast ? piece.length : piece.length - heldBack(piece) || piece.length;
+    yield piece.slice(0, size);
+    at += size;
+  }
 }
 
 /** Counts the characters at the end of a text that may be the beginning of one of these values. */

@@ -37,44 +37,22 @@ export function createDriving(parts: {
   let watcher: JobWatcher | null = null;
   let hearing: SandboxHearing | null = null;
   let registration: { release(): Promise<void> } | null = null;
-  let timer: NodeJS.Timeout | null = null;
   let projects: "all" | ReadonlySet<string> = new Set();
-  let trouble = "";
-  let lastRound: Promise<void> = Promise.resolve();
   const reconcile = async (): Promise<void> => {
     await reconcileBuilds(ports, projects);
     await askDuePullRequests(ports, projects);
     await relay.flush();
   };
-  let notices: Promise<unknown> = Promise.resolve();
-  let isTelling = false;
-  /** Sends due notices beside everything else: a slow receiver holds nothing up. */
-  const tell = (): void => {
-    if (isTelling) return;
-    isTelling = true;
-    notices = deliverDueNotices(ports, projects)
-      .catch((error: unknown) => parts.warn(`notifying failed: ${messageOf(error)}`, error))
-      .finally(() => {
-        isTelling = false;
-      });
-  };
-  const tick = (): void => {
-    tell();
-    const clearTrouble = (): void => {
-      trouble = "";
-    };
-    lastRound = reconcile().then(clearTrouble, async (error: unknown) => {
-      // The error repeats every second until its cause is gone, so warn once.
-      if (isDiskFull(error) || messageOf(error) !== trouble)
-        parts.warn(`reconciling failed: ${messageOf(error)}`, error);
-      trouble = messageOf(error);
-      // A killed Postgres is restarted, and the build continues.
-      await database.ensureRunning().catch((failure: unknown) => parts.warn(messageOf(failure)));
-    });
-    void lastRound.then(() => {
-      if (timer !== null) timer = setTimeout(tick, reconcileMs);
-    });
-  };
+  const notices = createNoticeLoop(async () => {
+    const warn = (error: unknown) => parts.warn(`notifying failed: ${messageOf(error)}`, error);
+    await deliverDueNotices(ports, projects).catch(warn);
+  });
+  const rounds = createRounds({
+    begin: () => void notices.deliver(),
+    reconcile,
+    ensureDatabase: () => database.ensureRunning(),
+    warn: parts.warn,
+  });
   return {
     async start(projectIds) {
       projects = projectIds;
@@ -84,21 +62,73 @@ export function createDriving(parts: {
       const heard = hearSandboxes(ports, { projectIds, flush: () => relay.flush() });
       hearing = heard;
       sandboxes.onDriverUse((name) => heard.hear(name));
-      timer = setTimeout(tick, 0);
+      rounds.start();
       return watcher;
     },
     reconcile,
     async stop() {
-      if (timer !== null) clearTimeout(timer);
-      timer = null;
-      await lastRound;
+      await rounds.stop();
       await hearing?.stop();
       // Close each part even if the one before failed, as all of them may do on a full disk.
       const stopped = runner.stop().finally(() => watcher?.stop());
       await stopped.finally(() => registration?.release());
       if (registration === null) return;
-      tell();
-      await Promise.race([notices, delay(lastNoticesMs, undefined, { ref: false })]);
+      await Promise.race([notices.deliver(), delay(lastNoticesMs, undefined, { ref: false })]);
+    },
+  };
+}
+
+interface RoundsParts {
+  /** Called at the beginning of each round. */
+  readonly begin: () => void;
+  readonly reconcile: () => Promise<void>;
+  /** Starts a database that has died, so that the builds continue. */
+  readonly ensureDatabase: () => Promise<unknown>;
+  readonly warn: (message: string, error?: unknown) => void;
+}
+
+/** Reconciles again and again, with a pause between two rounds. */
+function createRounds({ begin, reconcile, ensureDatabase, warn }: RoundsParts) {
+  let timer: NodeJS.Timeout | null = null;
+  let trouble = "";
+  let lastRound: Promise<void> = Promise.resolve();
+  const recover = async (error: unknown): Promise<void> => {
+    // The error repeats every second until its cause is gone, so warn once.
+    if (isDiskFull(error) || messageOf(error) !== trouble) warn(`reconciling failed: ${messageOf(error)}`, error);
+    trouble = messageOf(error);
+    await ensureDatabase().catch((failure: unknown) => warn(messageOf(failure)));
+  };
+  const clearTrouble = (): void => {
+    trouble = "";
+  };
+  const round = (): void => {
+    begin();
+    lastRound = reconcile().then(clearTrouble, recover);
+    void lastRound.then(() => {
+      if (timer !== null) timer = setTimeout(round, reconcileMs);
+    });
+  };
+  return {
+    start() {
+      timer = setTimeout(round, 0);
+    },
+    async stop() {
+      if (timer !== null) clearTimeout(timer);
+      timer = null;
+      await lastRound;
+    },
+  };
+}
+
+/** Delivers due notices beside everything else, so that a slow receiver holds nothing up. */
+function createNoticeLoop(deliverDue: () => Promise<void>): { deliver(): Promise<void> } {
+  let delivering: Promise<void> | null = null;
+  return {
+    deliver() {
+      delivering ??= deliverDue().finally(() => {
+        delivering = null;
+      });
+      return delivering;
     },
   };
 }

@@ -80,11 +80,7 @@ export function createEngine(options: EngineOptions): Engine {
   };
   const scheduler = createScheduler({ context, session, work: processJob });
   const send = async (events: readonly EngineEvent[]) => {
-    const dispatch = dispatchOf(context, events);
-    await context.crash("engine.send.before-commit");
-    await writeDispatch(context, context.database, dispatch);
-    await context.crash("engine.send.after-commit");
-    if (dispatch.runs.length > 0) announce();
+    if (await storeEvents(context, events)) announce();
   };
 
   return {
@@ -108,6 +104,15 @@ export function createEngine(options: EngineOptions): Engine {
     },
     idle: () => waitUntilIdle(context, scheduler),
   };
+}
+
+/** Returns whether a function runs for one of the events. */
+async function storeEvents(context: EngineContext, events: readonly EngineEvent[]): Promise<boolean> {
+  const dispatch = dispatchOf(context, events);
+  await context.crash("engine.send.before-commit");
+  await writeDispatch(context, context.database, dispatch);
+  await context.crash("engine.send.after-commit");
+  return dispatch.runs.length > 0;
 }
 
 function explainUnstored(error: unknown): never {

@@ -39,8 +39,7 @@ export function createEngineSession(options: EngineSessionOptions): EngineSessio
   const { database, processId } = options;
   let current: OpenSession | null = null;
   let closeCount = 0;
-  let shouldNotify = false;
-  let isNotifying = false;
+  const notifier = createNotifier(processId, () => current);
 
   const open = async (): Promise<OpenSession> => {
     const connection = await database.connect();
@@ -65,23 +64,6 @@ export function createEngineSession(options: EngineSessionOptions): EngineSessio
     return { connection, drop };
   };
 
-  const sendNotifications = async () => {
-    isNotifying = true;
-    try {
-      while (shouldNotify && current !== null) {
-        // One notification covers many commits in a row. It is sent outside their transactions,
-        // because inside it would serialise the commits.
-        await delay(5);
-        shouldNotify = false;
-        await current?.connection.query("SELECT pg_notify($1, $2)", [channel, processId]);
-      }
-    } catch {
-      // The connection was lost, which it reports itself; the other processes also poll.
-    } finally {
-      isNotifying = false;
-    }
-  };
-
   return {
     async ensure() {
       if (current !== null) return;
@@ -90,13 +72,37 @@ export function createEngineSession(options: EngineSessionOptions): EngineSessio
       if (closeCountBefore === closeCount) current = opened;
       else opened.drop(); // closed meanwhile
     },
-    notify() {
-      shouldNotify = true;
-      if (!isNotifying) void sendNotifications();
-    },
+    notify: () => notifier.notify(),
     close() {
       closeCount += 1;
       current?.drop();
+    },
+  };
+}
+
+/** Tells the other processes of new work, once for many commits in a row. */
+function createNotifier(processId: string, current: () => OpenSession | null): Pick<EngineSession, "notify"> {
+  let shouldNotify = false;
+  let isNotifying = false;
+  const sendNotifications = async () => {
+    isNotifying = true;
+    try {
+      while (shouldNotify && current() !== null) {
+        // Sent outside the commits' transactions, because inside it would serialise them.
+        await delay(5);
+        shouldNotify = false;
+        await current()?.connection.query("SELECT pg_notify($1, $2)", [channel, processId]);
+      }
+    } catch {
+      // The connection was lost, which it reports itself; the other processes also poll.
+    } finally {
+      isNotifying = false;
+    }
+  };
+  return {
+    notify() {
+      shouldNotify = true;
+      if (!isNotifying) void sendNotifications();
     },
   };
 }

@@ -32,7 +32,7 @@ interface StoredRequest {
 
 /** A forge of bare repositories on this machine, without people, reviews or rules. */
 export function createLocalForge(folder: string, environment: Environment): Forge {
-  const { pathOf, git, find, ensure, branchSha } = repositoriesIn(folder, environment);
+  const { pathOf, find, ensure, branchSha, fastForward } = repositoriesIn(folder, environment);
   const requests = requestFiles(({ name }) => join(pathOf(name), "wavesmith", "requests"));
   const checks = checkFiles(({ name }) => join(pathOf(name), "wavesmith", "checks"));
   return {
@@ -82,12 +82,7 @@ export function createLocalForge(folder: string, environment: Environment): Forg
       if ((await branchSha(repository, found.branch)) !== sha) {
         throw new ForgeError("rejected", `request ${number} of ${repository.name} is no longer at ${sha.slice(0, 12)}`);
       }
-      const base = await branchSha(repository, found.base);
-      const path = pathOf(repository.name);
-      const isForward = base === null || (await git(path, ["merge-base", "--is-ancestor", base, sha])).exitCode === 0;
-      if (!isForward) throw new ForgeError("conflict", `${found.base} of ${repository.name} has moved on`);
-      const moved = await git(path, ["update-ref", `refs/heads/${found.base}`, sha, base ?? "0".repeat(40)]);
-      if (moved.exitCode !== 0) throw new ForgeError("conflict", `${found.base} could not be moved: ${moved.stderr}`);
+      await fastForward(repository, found.base, sha);
       await requests.write(repository, { ...found, state: "merged", mergeSha: sha });
       return { merged: true, sha };
     },
@@ -126,7 +121,16 @@ function repositoriesIn(folder: string, environment: Environment) {
     const found = await git(pathOf(name), ["rev-parse", "--verify", "--quiet", `refs/heads/${branch}^{commit}`]);
     return found.exitCode === 0 ? found.stdout.trim() : null;
   };
-  return { pathOf, git, find, ensure, branchSha };
+  /** Moves a branch on to a commit; fails with `conflict` if that would leave commits out. */
+  const fastForward = async (repository: ForgePlace, branch: string, sha: string): Promise<void> => {
+    const before = await branchSha(repository, branch);
+    const path = pathOf(repository.name);
+    const isForward = before === null || (await git(path, ["merge-base", "--is-ancestor", before, sha])).exitCode === 0;
+    if (!isForward) throw new ForgeError("conflict", `${branch} of ${repository.name} has moved on`);
+    const moved = await git(path, ["update-ref", `refs/heads/${branch}`, sha, before ?? "0".repeat(40)]);
+    if (moved.exitCode !== 0) throw new ForgeError("conflict", `${branch} could not be moved: ${moved.stderr}`);
+  };
+  return { pathOf, find, ensure, branchSha, fastForward };
 }
 
 type FolderOf = (repository: ForgePlace) => string;

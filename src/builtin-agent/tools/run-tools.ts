@@ -21,14 +21,9 @@ export function createRunTools(
       inputSchema: z.object({ command: z.string().min(1), timeoutSeconds: z.number().positive().optional() }),
       execute: (input, { toolCallId: id }) =>
         answerRefusals(() =>
-          perform({ id, input, title: input.command, action: "execute", paths: [] }, async () => {
-            const timeoutMs = Math.min((input.timeoutSeconds ?? defaultTimeoutMs / 1000) * 1000, maxTimeoutMs);
-            const ran = await runForTool(["sh", "-c", input.command], { cwd: tree, timeoutMs, signal });
-            const end = ran.timedOut
-              ? `ended after ${timeoutMs / 1000} s`
-              : `exit code ${ran.exitCode ?? "none (killed)"}`;
-            return `${ran.output}\n[${end}]`;
-          }),
+          perform({ id, input, title: input.command, action: "execute", paths: [] }, () =>
+            execute(input, { tree, signal }),
+          ),
         ),
     }),
     start_program: tool({
@@ -70,6 +65,16 @@ export function createRunTools(
         ),
     }),
   };
+}
+
+async function execute(
+  { command, timeoutSeconds }: { readonly command: string; readonly timeoutSeconds?: number | undefined },
+  { tree, signal }: Pick<ToolSetting, "tree" | "signal">,
+): Promise<string> {
+  const timeoutMs = Math.min((timeoutSeconds ?? defaultTimeoutMs / 1000) * 1000, maxTimeoutMs);
+  const ran = await runForTool(["sh", "-c", command], { cwd: tree, timeoutMs, signal });
+  const end = ran.timedOut ? `ended after ${timeoutMs / 1000} s` : `exit code ${ran.exitCode ?? "none (killed)"}`;
+  return `${ran.output}\n[${end}]`;
 }
 
 /** Leaves the markup of a page out. */

@@ -60,16 +60,10 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     if (typeof jobs === "number") return jobs;
     if (running !== loopId) return 0; // stopped meanwhile: others adopt these leases, as the process lock is gone
     jobs.forEach(startJob);
-    if (jobs.length > 0) await context.crash("engine.claim.after-commit");
+    if (jobs.length === 0) return Math.max(1, await lookout.msUntilWork(nowMs));
+    await context.crash("engine.claim.after-commit");
     // After a full claim there may be more jobs, and no job that ended meanwhile has woken us.
-    if (jobs.length > 0) return jobs.length === limit ? 0 : context.pollMs;
-    return Math.max(1, await lookout.msUntilWork(nowMs));
-  };
-
-  const runRound = async (loopId: symbol): Promise<number> => {
-    await session.ensure();
-    await upkeep.run();
-    return await claim(loopId);
+    return jobs.length === limit ? 0 : context.pollMs;
   };
 
   return {
@@ -87,20 +81,29 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
       upkeep.runSoon();
       renewal = setInterval(() => renew(context, lessee()), context.leaseMs / 3);
       const loopId = running;
-      const round = () => runRound(loopId);
+      const round = async () => {
+        await session.ensure();
+        await upkeep.run();
+        return claim(loopId);
+      };
       loop = runLoop({ context, session, wakeSignal, isRunning: () => running === loopId, round });
     },
     async stop(graceMs) {
       running = null;
       wakeSignal.raise();
-      const deadline = AbortSignal.timeout(graceMs);
-      await waitUntilAborted(deadline, loop);
-      while (inFlight.size > 0 && !deadline.aborted) await waitUntilAborted(deadline, Promise.race(inFlight.values()));
+      await drain(inFlight, loop, graceMs);
       clearInterval(renewal);
       await releaseLeases(context);
       session.close();
     },
   };
+}
+
+/** Waits for the loop and the jobs at work, but no longer than the grace period. */
+async function drain(inFlight: ReadonlyMap<number, Promise<void>>, loop: Promise<void>, graceMs: number) {
+  const deadline = AbortSignal.timeout(graceMs);
+  await waitUntilAborted(deadline, loop);
+  while (inFlight.size > 0 && !deadline.aborted) await waitUntilAborted(deadline, Promise.race(inFlight.values()));
 }
 
 /** The jobs at work. `onEnd` is called at the end of each, while it still counts. */

@@ -52,21 +52,7 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
   let isEnding = false;
   let lastEndedAt = 0;
 
-  const known = async (key: string): Promise<GuestJob | null> => {
-    const id = jobId(key);
-    const job = jobs.get(id);
-    if (job !== undefined || !damaged.has(id)) return job ?? null;
-    const first = firstState(key, [], { now: parts.now(), labels: {} });
-    return keep(key, stateAfterGuestDeath(first, parts.now(), await outputSize(outputPathOf(join(base, id)))));
-  };
-  const keep = async (key: string, state: JobState): Promise<GuestJob> => {
-    const id = jobId(key);
-    await saveRecord(join(base, id), state, true);
-    const job = settledJob(join(base, id), state);
-    jobs.set(id, job);
-    damaged.delete(id);
-    return job;
-  };
+  const { known, keep } = createRecorded(parts, { base, jobs, damaged });
   const begin = async (key: string, spec: JobSpec): Promise<GuestJob> => {
     if (isEnding) throw new GuestFault(503, "ending", "the guest is ending and starts no jobs");
     const id = jobId(key);
@@ -114,6 +100,27 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
       await Promise.all(running.map((job) => job.ended));
     },
   };
+}
+
+/** The jobs that the guest has a record of, readable or not. */
+function createRecorded(parts: GuestParts, { base, jobs, damaged }: Known) {
+  const keep = async (key: string, state: JobState): Promise<GuestJob> => {
+    const id = jobId(key);
+    await saveRecord(join(base, id), state, true);
+    const job = settledJob(join(base, id), state);
+    jobs.set(id, job);
+    damaged.delete(id);
+    return job;
+  };
+  /** Finds a job; one with an unreadable record has ended with the guest before. */
+  const known = async (key: string): Promise<GuestJob | null> => {
+    const id = jobId(key);
+    const job = jobs.get(id);
+    if (job !== undefined || !damaged.has(id)) return job ?? null;
+    const first = firstState(key, [], { now: parts.now(), labels: {} });
+    return keep(key, stateAfterGuestDeath(first, parts.now(), await outputSize(outputPathOf(join(base, id)))));
+  };
+  return { known, keep };
 }
 
 /** The state of a job that was cancelled before it started. */

@@ -8,9 +8,9 @@ import { providerToolsOf } from "../../domain/sandbox/network.ts";
 import { liveGateRunStatuses, startedAttemptStatuses } from "../../domain/status.ts";
 import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../../store/port.ts";
 import { hungUp } from "../call/relay.ts";
-import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Settlement } from "../port.ts";
+import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Reservation, Settlement } from "../port.ts";
 import { costMicroUsd, type Price } from "../prices/prices.ts";
-import { createBudgetQueue } from "./budget-queue.ts";
+import { type BudgetQueue, createBudgetQueue } from "./budget-queue.ts";
 import { findUnfinished } from "./last-call.ts";
 import { type Attempted, reserveOrWait, reserveWhole, waitingCallOf } from "./reserve-call.ts";
 
@@ -40,42 +40,14 @@ export function createModelLedger(parts: LedgerParts): ModelLedger {
     });
     queue.wake(buildId);
   };
-  const settleGone = (transaction: StoreTransaction, spending: BuildSpendingRow) =>
-    settleGoneCalls(transaction, parts, spending);
   return {
     findOwner: (kind, id, fence) => findOwner(parts, kind, id, fence),
     async reserve(reservation, signal) {
-      const { owner } = reservation;
-      const quick = queue.isEmpty(owner.buildId) ? await reserveWhole(parts, reservation) : null;
-      let waitingId: string | null = null;
-      const note = async (): Promise<void> => {
-        const call = waitingCallOf(parts, reservation);
-        await store.modelCalls.insert(call);
-        waitingId = call.id;
-      };
-      const attempt = async (): Promise<Attempted> => {
-        // The attempt may have ended during the wait, and the plan may have a larger budget now.
-        const live = waitingId === null ? owner : await findOwner(parts, owner.kind, owner.id, owner.fence);
-        if (live === null) return { callId: null, isOver: false, reason: "the attempt is over" };
-        const attempted = await store.transaction("reserve-model-call", (transaction) =>
-          reserveOrWait(
-            transaction,
-            { ...parts, settleGone },
-            { reservation: { ...reservation, owner: live }, waitingId },
-          ),
-        );
-        if ("waitingId" in attempted) ({ waitingId } = attempted);
-        return attempted;
-      };
-      try {
-        const granted: Granted = quick ?? (await queue.grant(owner, { attempt, note }, signal));
-        if (granted.callId !== null) ours.add(granted.callId);
-        if (granted.callId === waitingId) waitingId = null;
-        return granted;
-      } finally {
-        // The call was refused or its agent hung up, so it was never made.
-        if (waitingId !== null) await store.modelCalls.remove({ id: waitingId, status: "waiting" });
-      }
+      const { buildId } = reservation.owner;
+      const quick = queue.isEmpty(buildId) ? await reserveWhole(parts, reservation) : null;
+      const granted = quick ?? (await waitForRoom(parts, queue, reservation, signal));
+      if (granted.callId !== null) ours.add(granted.callId);
+      return granted;
     },
     waiting: (ownerId) => queue.waiting(ownerId),
     unfinished: (ownerId) => findUnfinished(store, ownerId),
@@ -99,6 +71,44 @@ export function createModelLedger(parts: LedgerParts): ModelLedger {
       await store.modelCalls.remove({ buildId, status: "waiting" });
     },
   };
+}
+
+/** Waits until the budget has room for a call; until then the call has a row of its own. */
+async function waitForRoom(
+  parts: LedgerParts,
+  queue: BudgetQueue,
+  reservation: Reservation,
+  signal: AbortSignal,
+): Promise<Granted> {
+  const { store } = parts;
+  const { owner } = reservation;
+  let waitingId: string | null = null;
+  const settleGone = (transaction: StoreTransaction, spending: BuildSpendingRow) =>
+    settleGoneCalls(transaction, parts, spending);
+  const note = async (): Promise<void> => {
+    const call = waitingCallOf(parts, reservation);
+    await store.modelCalls.insert(call);
+    waitingId = call.id;
+  };
+  const attempt = async (): Promise<Attempted> => {
+    // The attempt may have ended during the wait, and the plan may have a larger budget now.
+    const live = waitingId === null ? owner : await findOwner(parts, owner.kind, owner.id, owner.fence);
+    if (live === null) return { callId: null, isOver: false, reason: "the attempt is over" };
+    const waited = { reservation: { ...reservation, owner: live }, waitingId };
+    const attempted = await store.transaction("reserve-model-call", (transaction) =>
+      reserveOrWait(transaction, { ...parts, settleGone }, waited),
+    );
+    if ("waitingId" in attempted) ({ waitingId } = attempted);
+    return attempted;
+  };
+  try {
+    const granted = await queue.grant(owner, { attempt, note }, signal);
+    if (granted.callId === waitingId) waitingId = null;
+    return granted;
+  } finally {
+    // The call was refused or its agent hung up, so it was never made.
+    if (waitingId !== null) await store.modelCalls.remove({ id: waitingId, status: "waiting" });
+  }
 }
 
 /** The settlement of a call whose process is gone: nobody knows its usage. */

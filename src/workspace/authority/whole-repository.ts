@@ -78,18 +78,23 @@ export function openRepositories(
     async create(projectId, refs, file) {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const gitDir = join(folder, `.restored-${projectId}`);
-      await rm(gitDir, { recursive: true, force: true });
-      await initAuthority(git, gitDir);
-      await indexPack(git, gitDir, file);
-      const updates = Object.entries(refs).map(([ref, sha]) => {
-        if (!isRefName(ref)) throw new WavesmithError("usage", `not a valid ref name: ${JSON.stringify(ref)}`);
-        return `create ${ref} ${assertSha(sha)}\n`;
-      });
-      await git.run(["update-ref", "--no-deref", "--stdin"], { gitDir, input: updates.join("") });
+      await fillNew(git, gitDir, { refs, file });
       await rename(gitDir, pathOf(projectId));
       await syncFolder(folder);
     },
   };
+}
+
+/** Makes a repository of a file of `pack`, in place of one that a crash left unfinished. */
+async function fillNew(git: Git, gitDir: string, { refs, file }: { refs: Refs; file: string }): Promise<void> {
+  await rm(gitDir, { recursive: true, force: true });
+  await initAuthority(git, gitDir);
+  await indexPack(git, gitDir, file);
+  const updates = Object.entries(refs).map(([ref, sha]) => {
+    if (!isRefName(ref)) throw new WavesmithError("usage", `not a valid ref name: ${JSON.stringify(ref)}`);
+    return `create ${ref} ${assertSha(sha)}\n`;
+  });
+  await git.run(["update-ref", "--no-deref", "--stdin"], { gitDir, input: updates.join("") });
 }
 
 async function readRefs(git: Git, gitDir: string): Promise<Refs> {

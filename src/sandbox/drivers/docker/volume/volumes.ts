@@ -102,10 +102,8 @@ export function createVolumes(
     },
     takePlace: async (projectId, name) => {
       const marks = (await own({ [label.project]: projectId })).filter(isMark);
-      const generation = Math.max(0, ...marks.map(generationOf)) + 1;
-      const labels = { [label.project]: projectId, [label.role]: role.mark, [label.volume]: name };
-      const markName = `wavesmith_restored_${projectId}_${generation}`;
-      await make(markName, { ...labels, [label.generation]: String(generation) }, null);
+      const next = nextMark(projectId, { name, marks });
+      await make(next.name, next.labels, null);
       await volumes.tidy(projectId);
     },
     tidy: async (projectId) => {
@@ -125,6 +123,17 @@ export function createVolumes(
     ...toolVolumes({ engine, installationId, own, make }),
   };
   return volumes;
+}
+
+/** Returns the mark which says that a volume is the current one from now on. */
+function nextMark(
+  projectId: ProjectId,
+  { name, marks }: { readonly name: string; readonly marks: readonly Found[] },
+): { readonly name: string; readonly labels: Labels } {
+  const generation = Math.max(0, ...marks.map(generationOf)) + 1;
+  const labels = { [label.project]: projectId, [label.role]: role.mark, [label.volume]: name };
+  const withGeneration = { ...labels, [label.generation]: String(generation) };
+  return { name: `wavesmith_restored_${projectId}_${generation}`, labels: withGeneration };
 }
 
 /** Returns the current volume of each project that has one. */
