@@ -15,17 +15,19 @@ import {
   type SessionUpdate,
   type StopReason,
 } from "@agentclientprotocol/sdk";
-import type { ModelMessage, UserContent } from "ai";
+import type { ModelMessage, Tool, UserContent } from "ai";
 import { z } from "zod";
 import { type BackgroundPrograms, createBackground } from "./background.ts";
 import { errorText, Overflow, takeTurn } from "./conversation.ts";
 import { createTreeFiles, Refused, type TreeFiles } from "./files.ts";
-import { openServedTools } from "./mcp-tools.ts";
+import { openServedTools, type ServedTools } from "./mcp-tools.ts";
 import { type ChosenModel, chooseModel, efforts, type ModelAccess } from "./models.ts";
 import { surroundings } from "./prompt.ts";
 import { createSavedSessions } from "./saved-session.ts";
 import { createTold, type Told } from "./told.ts";
-import type { ToolAction } from "./tools/perform.ts";
+import { createDelegateTool } from "./tools/delegate.ts";
+import type { ToolAction, ToolSetting } from "./tools/perform.ts";
+import { createTodoTool } from "./tools/todo.ts";
 import { createTools } from "./tools/tools.ts";
 import { isFull, tokensOf, withoutImages } from "./window.ts";
 
@@ -86,11 +88,12 @@ const options: PermissionOption[] = [
 
 /**
  * Returns a wrapper that reports a tool call from start to end, and asks permission to change or
- * run something.
+ * run something. A helper's calls have its name in front.
  */
-function createToolRunner(turn: Turn) {
+function createToolRunner(turn: Turn, helper: string | null = null): ToolSetting["perform"] {
   return async <Result>(toolAction: ToolAction, work: () => Promise<Result> | Result): Promise<Result> => {
-    const { id: toolCallId, title, action: kind, paths, input: rawInput, change } = toolAction;
+    const { id: toolCallId, action: kind, paths, input: rawInput, change } = toolAction;
+    const title = helper === null ? toolAction.title : `${helper}: ${toolAction.title}`;
     const diff = change && { type: "diff" as const, path: change.path, oldText: change.before, newText: change.after };
     const content = diff === undefined ? [] : [diff];
     const call = { toolCallId, title, kind, content, locations: paths.map((path) => ({ path })), rawInput };
@@ -122,34 +125,55 @@ async function askPermission({ sessionId, client }: Turn, toolCall: object): Pro
   return `it was not allowed${typeof _meta?.reason === "string" ? `: ${_meta.reason}` : ""}`;
 }
 
-async function answerPrompt(turn: Turn, prompt: UserContent): Promise<StopReason> {
-  const { sessionId, session, signal, told } = turn;
-  const chosen = await chosenModel();
-  const served = await openServedTools(session.servers, process.env);
-  const setting = {
-    tree: session.tree,
-    files: session.files,
-    signal,
-    perform: createToolRunner(turn),
-    showTodo: (entries: readonly { content: string; status: "pending" | "in_progress" | "completed" }[]) =>
+/** Shows a text of the agent to people. */
+const sayTo =
+  (turn: Turn) =>
+  (kind: "message" | "thought", text: string): Promise<void> =>
+    notifyClient(turn, {
+      sessionUpdate: kind === "message" ? "agent_message_chunk" : "agent_thought_chunk",
+      content: { type: "text", text },
+    });
+
+/** Creates the tools of a turn, helpers included. */
+function createTurnTools(turn: Turn, chosen: ChosenModel, served: ServedTools): Record<string, Tool> {
+  const { session, signal } = turn;
+  const { tree, background } = session;
+  const { seesImages } = chosen;
+  const perform = createToolRunner(turn);
+  const workTools = (setting: Pick<ToolSetting, "files" | "perform">): Record<string, Tool> => ({
+    ...createTools({ tree, signal, ...setting }, { background, seesImages }),
+    ...served.createTools(setting.perform),
+  });
+  return {
+    ...workTools({ files: session.files, perform }),
+    ...served.createResultTools(perform),
+    todo: createTodoTool((entries) =>
       notifyClient(turn, {
         sessionUpdate: "plan",
         entries: entries.map((entry) => ({ ...entry, priority: "medium" as const })),
       }),
+    ),
+    delegate: createDelegateTool({
+      ...{ tree, chosen, signal, perform },
+      createHelperTools: (helper) =>
+        workTools({ files: createTreeFiles(tree), perform: createToolRunner(turn, helper) }),
+      showReport: (text) => sayTo(turn)("thought", text),
+    }),
   };
-  const { background } = session;
-  const tools = { ...createTools(setting, { background, seesImages: chosen.seesImages }), ...served.tools };
+}
+
+async function answerPrompt(turn: Turn, prompt: UserContent): Promise<StopReason> {
+  const { sessionId, session, signal, told } = turn;
+  const chosen = await chosenModel();
+  const served = await openServedTools(session.servers, process.env);
+  for (const title of served.faults) await notifyClient(turn, { sessionUpdate: "notice", severity: "warning", title });
+  const tools = createTurnTools(turn, chosen, served);
   const save = (overflowed = false): void =>
     savedSessions.save(sessionId, { messages: [...session.messages], overflowed });
   const messages: readonly ModelMessage[] = [...session.messages, { role: "user", content: prompt }];
   // An earlier attempt's model may have seen images that this one cannot.
   session.messages = chosen.seesImages ? messages : messages.map(withoutImages);
   save();
-  const text = (kind: "message" | "thought", said: string): Promise<void> =>
-    notifyClient(turn, {
-      sessionUpdate: kind === "message" ? "agent_message_chunk" : "agent_thought_chunk",
-      content: { type: "text", text: said },
-    });
   const reportUsage = (tokens: number | undefined): Promise<void> =>
     notifyClient(turn, {
       sessionUpdate: "usage_update",
@@ -157,7 +181,7 @@ async function answerPrompt(turn: Turn, prompt: UserContent): Promise<StopReason
       size: chosen.windowTokens,
     });
   try {
-    return await takeTurn({ conversation: session, chosen, tools, signal, told, save, say: text, reportUsage });
+    return await takeTurn({ conversation: session, chosen, tools, signal, told, save, say: sayTo(turn), reportUsage });
   } catch (error) {
     if (signal.aborted) return "cancelled";
     if (error instanceof Overflow) save(true);

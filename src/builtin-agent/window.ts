@@ -47,6 +47,16 @@ function emptied(part: ToolPart): ToolPart {
   return { ...part, output: { type: "text", value: leftOut } };
 }
 
+/** Returns the text of the last message of the model; empty if it only called tools. */
+export function lastTextOf(messages: readonly ModelMessage[]): string {
+  const last = messages.findLast(({ role }) => role === "assistant");
+  if (last?.role !== "assistant" || typeof last.content === "string") return String(last?.content ?? "");
+  return last.content
+    .flatMap((part) => (part.type === "text" ? [part.text] : []))
+    .join("")
+    .trim();
+}
+
 /** Leaves a message's images out, for a model that sees none; prompts name the files of theirs. */
 export function withoutImages(message: ModelMessage): ModelMessage {
   if (message.role === "user" && typeof message.content !== "string")

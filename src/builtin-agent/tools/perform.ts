@@ -5,16 +5,10 @@ import { Refused, type TreeFiles } from "../files.ts";
 export interface ToolAction {
   readonly id: string;
   readonly title: string;
-  readonly action: "read" | "edit" | "search" | "execute" | "fetch" | "think";
+  readonly action: "read" | "edit" | "search" | "execute" | "fetch" | "think" | "other";
   readonly paths: readonly string[];
   readonly input: unknown;
   readonly change?: Change;
-}
-
-/** One entry of the agent's todo list. */
-export interface TodoEntry {
-  readonly content: string;
-  readonly status: "pending" | "in_progress" | "completed";
 }
 
 export interface ToolSetting {
@@ -23,8 +17,6 @@ export interface ToolSetting {
   readonly signal: AbortSignal;
   /** Reports an action, asks permission where needed, and then runs `work`. */
   readonly perform: <Result>(action: ToolAction, work: () => Promise<Result> | Result) => Promise<Result>;
-  /** Shows the todo list to people. */
-  readonly showTodo: (entries: readonly TodoEntry[]) => Promise<void>;
 }
 
 /** Returns to the model what it can fix; any other error ends the turn. */

@@ -49,7 +49,12 @@ export function createRunTools(
     stop_program: tool({
       description: "Ends a program you started.",
       inputSchema: z.object({ name: z.string() }),
-      execute: (input) => answerRefusals(() => background.stop(input.name)),
+      execute: (input, { toolCallId: id }) =>
+        answerRefusals(() =>
+          perform({ id, input, title: `Stop ${input.name}`, action: "other", paths: [] }, () =>
+            background.stop(input.name),
+          ),
+        ),
     }),
     fetch_page: tool({
       description: "Fetches a web page or file as text, where the network of the sandbox allows it.",
@@ -58,7 +63,7 @@ export function createRunTools(
         answerRefusals(() =>
           perform({ id, input, title: `Fetch ${input.url}`, action: "fetch", paths: [] }, async () => {
             const limits = ["--max-time", "45", "--max-filesize", String(maxFetchBytes)];
-            const argv = ["curl", "-sSL", "--proto", "=http,https", ...limits, "--", input.url];
+            const argv = ["curl", "-fsSL", "--proto", "=http,https", ...limits, "--", input.url];
             const { output, exitCode } = await runForTool(argv, { cwd: tree, timeoutMs: fetchTimeoutMs, signal });
             return exitCode === 0 ? textOf(output) : `not fetched: ${output}`;
           }),
