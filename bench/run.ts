@@ -9,6 +9,7 @@ import { dashboard } from "./dashboard.ts";
 import { docker } from "./docker.ts";
 import { engineFanOut } from "./engine-fan-out.ts";
 import { engineSteps } from "./engine-steps.ts";
+import { followers } from "./followers.ts";
 import { idleServer } from "./idle-server.ts";
 import { largeTree } from "./large-tree.ts";
 import { logs } from "./logs.ts";
@@ -33,6 +34,7 @@ const benchmarks: readonly Benchmark[] = [
   modelProxy,
   agents,
   api,
+  followers,
   logs,
   idleServer,
   dashboard,

@@ -2,7 +2,7 @@
 export interface Finding {
   readonly what: string;
   readonly ours: number;
-  readonly unit: "ms" | "MB" | "tasks" | "updates" | "statements" | "places";
+  readonly unit: "ms" | "MB" | "%" | "tasks" | "updates" | "statements" | "places";
   /** The baseline, measured in the same rounds; null if the target is an absolute number. */
   readonly floor: { readonly what: string; readonly value: number } | null;
   /** The target: a multiple of the baseline if there is one, otherwise in `unit`; null: none. */

@@ -38,7 +38,7 @@ export interface FedEvent {
 }
 
 /** The events of builds and projects, in an order that survives restarts. */
-interface ServedFeed {
+export interface ServedFeed {
   /** Null if the subject has no event with the id `after`. */
   read(
     of: { readonly buildId: string } | { readonly projectId: string },

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { ApiContext } from "../../src/server/api/endpoint.ts";
-import { eventStream, type StreamPart } from "../../src/server/api/event-stream.ts";
+import { encodeEvents, eventStream, type StreamPart } from "../../src/server/api/event-stream.ts";
 
-const nothing: StreamPart = { events: [], hasMore: false, isOver: false };
-const event = (id: number): StreamPart => ({ ...nothing, events: [{ id, event: "log", data: {} }] });
+const nothing: StreamPart = { bytes: encodeEvents([]), hasMore: false, isOver: false };
+const event = (id: number): StreamPart => ({ ...nothing, bytes: encodeEvents([{ id, event: "log", data: {} }]) });
 
 test.each([
   ["has nothing more", nothing],
@@ -20,12 +20,12 @@ test.each([
   const second = new Promise<StreamPart>((resolve) => {
     answer = resolve;
   });
-  const reader = { gone: new AbortController().signal, isAllowed: async () => true };
+  const reader = { gone: new AbortController().signal, isAllowed: async () => true, hangUp: () => undefined };
   const parts = [Promise.resolve(event(1)), second];
-  const response = eventStream(api as unknown as ApiContext, reader, {
+  const response = eventStream(api as unknown as ApiContext, reader, () => ({
     next: () => parts.shift() ?? Promise.resolve(nothing),
-    onMore: () => ({ stop: () => undefined }),
-  });
+    stop: () => undefined,
+  }));
   const taken = response.body!.getReader();
   expect(new TextDecoder().decode((await taken.read()).value)).toContain("id: 1\n");
   await nextTurn();
@@ -34,4 +34,23 @@ test.each([
   answer(last);
   await nextTurn();
   expect(warnings).toEqual([]);
+});
+
+test("LF1: a client that takes nothing for four heartbeats is cut off, unlike one that reads", async () => {
+  const api = { stopping: new AbortController().signal, heartbeatMs: 250, warn: () => undefined };
+  const cutOff: string[] = [];
+  const open = (name: string) =>
+    eventStream(
+      api as unknown as ApiContext,
+      { gone: new AbortController().signal, isAllowed: async () => true, hangUp: () => cutOff.push(name) },
+      () => ({ next: async () => event(1), stop: () => undefined }),
+    );
+  const idle = open("idle");
+  const reading = open("reading").body!.getReader();
+  while (cutOff.length === 0) {
+    await reading.read();
+    await nextTurn();
+  }
+  expect(cutOff).toEqual(["idle"]);
+  await Promise.all([idle.body!.cancel(), reading.cancel()]);
 });

@@ -1,3 +1,4 @@
+import type { HttpBindings } from "@hono/node-server";
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { bodyLimit } from "hono/body-limit";
@@ -181,6 +182,8 @@ async function answer(context: Context, one: Endpoint, stopping: AbortSignal): P
     header: (name: string) => context.req.header(name),
     gone: context.req.raw.signal,
     isAllowed: async () => (await context.get("findCaller")()) !== null,
+    // A tool of `/mcp` calls without a connection of its own.
+    hangUp: () => void (context.env as Partial<HttpBindings> | undefined)?.outgoing?.destroy(),
   };
   const reply = await one.handle(call as unknown as ApiCall<never, never, never>);
   return reply instanceof Response ? reply : jsonReply(context, { status: one.status, ...reply });

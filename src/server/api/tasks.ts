@@ -16,7 +16,7 @@ import {
   pageQuery,
   personName,
 } from "./endpoint.ts";
-import { eventStream, type Reader } from "./event-stream.ts";
+import { encodeEvents, eventStream, type Reader } from "./event-stream.ts";
 import { lastEventId } from "./events.ts";
 
 type Store = ServedApp["ports"]["store"];
@@ -138,7 +138,7 @@ export function taskEndpoints(api: ApiContext): Endpoint[] {
       params: taskParams,
       query: logQuery,
       reply: logReply,
-      async handle({ params, query, header, gone, isAllowed }) {
+      async handle({ params, query, header, gone, isAllowed, hangUp }) {
         const { id: buildId } = await getBuild(app, params.id);
         const task = await findTask(app, buildId, params.task);
         const number = query.attempt === undefined ? {} : { number: query.attempt };
@@ -146,7 +146,7 @@ export function taskEndpoints(api: ApiContext): Endpoint[] {
         if (found === null) throw new WavesmithError("not-found", `task ${task.key} has no such attempt yet`);
         const from = lastEventId(header("last-event-id")) ?? query.offset;
         const log = { jobKey: found.jobKey, attempt: found.number };
-        if (query.follow === "true") return followLog(api, log, { from, reader: { gone, isAllowed } });
+        if (query.follow === "true") return followLog(api, log, { from, reader: { gone, isAllowed, hangUp } });
         return { body: await readLog(store, log, from) };
       },
     }),
@@ -184,16 +184,16 @@ function followLog(api: ApiContext, log: Log, { from, reader }: { from: number; 
   const { store } = api.app.ports;
   let offset = from;
   let isOver = false;
-  return eventStream(api, reader, {
+  return eventStream(api, reader, () => ({
     async next() {
-      if (isOver) return { events: [], hasMore: false, isOver };
+      if (isOver) return { bytes: encodeEvents([]), hasMore: false, isOver };
       const { text, nextOffset, ended, ...rest } = await readLog(store, log, offset);
       offset = nextOffset;
       isOver = ended;
       const said = text === "" ? [] : [{ id: offset, event: "log", data: { ...rest, text } }];
       const end = ended ? [{ id: offset, event: "end", data: { attempt: rest.attempt } }] : [];
-      return { events: [...said, ...end], hasMore: false, isOver };
+      return { bytes: encodeEvents([...said, ...end]), hasMore: false, isOver };
     },
-    onMore: () => ({ stop: () => undefined }),
-  });
+    stop: () => undefined,
+  }));
 }
