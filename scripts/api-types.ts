@@ -45,6 +45,7 @@ export async function apiTypes(): Promise<string> {
     cookie: nothing,
     rateLimit: nothing,
     machine: null,
+    serveOrigin: null,
     warn: () => undefined,
     stopping,
     heartbeatMs: 15_000,

@@ -5,6 +5,7 @@ import { sessionQuery } from "../api/queries.ts";
 import { PageHead } from "../parts/page-head.tsx";
 import { areNotificationsOn, areNotificationsRefused, setNotifications } from "../shell/notifications.ts";
 import { toggleTheme, useTheme } from "../shell/theme.ts";
+import { GitHub } from "./github.tsx";
 import { Keys } from "./keys.tsx";
 import { AgentChecks, MachineChecks } from "./machine.tsx";
 import { Schedules } from "./schedules.tsx";
@@ -87,6 +88,7 @@ export function SettingsPage() {
         <>
           <Keys />
           <Tenants mayLimit={session.tenant === "default"} />
+          {session.tenant === "default" && <GitHub />}
           {session.tenant === "default" && <ServerSettings />}
           <MachineChecks />
           <AgentChecks />

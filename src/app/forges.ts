@@ -1,21 +1,34 @@
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../config.ts";
-import { readCredential } from "../forge/credential-file.ts";
+import { createCredentialReader } from "../forge/credential-file.ts";
 import type { Forges } from "../forge/port.ts";
 import { createForges } from "../forge/registry.ts";
 import type { GitHubCredential } from "../forge/settings.ts";
 
-/** Opens the forges with the settings' credentials, or else with those of the data directory. */
-export async function openForges(config: Config): Promise<Forges> {
-  const { dataDir, environment, github } = config;
-  const credential = (await settingsCredential(config)) ?? (await readCredential(dataDir));
+/** Opens the forges with the settings' credential, or else with the current one that is stored. */
+export function openForges(config: Config, now: () => Date = () => new Date()): Forges {
+  const { dataDir, environment, github, engine } = config;
   const { apiUrl, webUrl } = github;
-  return createForges({ github: { apiUrl, webUrl, credential }, folder: join(dataDir, "forge"), environment });
+  const fixed = settingsCredential(config);
+  const stored = createCredentialReader(dataDir);
+  const credential = fixed === null ? stored : () => fixed;
+  // Say at the start what is wrong with the credential, if anything is.
+  credential();
+  const publicUrl = isPublic(engine.serveOrigin) ? engine.serveOrigin : null;
+  return createForges({
+    github: { apiUrl, webUrl, credential, dataDir, isFixed: fixed !== null, publicUrl, now },
+    folder: join(dataDir, "forge"),
+    environment,
+  });
 }
 
-async function settingsCredential({ github: { token, app } }: Config): Promise<GitHubCredential | null> {
+function settingsCredential({ github: { token, app } }: Config): GitHubCredential | null {
   if (token !== null) return { kind: "token", token };
   if (app === null) return null;
-  return { kind: "app", appId: app.id, privateKey: await readFile(app.keyFile, "utf8") };
+  return { kind: "app", appId: app.id, privateKey: readFileSync(app.keyFile, "utf8") };
 }
+
+/** Whether others may reach an address, as GitHub demands of the address of a webhook. */
+const isPublic = (origin: string | null): boolean =>
+  origin !== null && !/^(localhost|.*\.localhost|127\..*|\[::1\])$/.test(new URL(origin).hostname);

@@ -37,7 +37,7 @@ interface Wiring {
 export async function createPorts(options: AppOptions, wiring: Wiring): Promise<Ports> {
   const { config } = options;
   const { store, crashes, driver, send, wakeWatcher } = wiring;
-  const forges = await openForges(config);
+  const forges = openForges(config, options.clock);
   const plain: Ports = {
     store,
     workspace: createWorkspace({

@@ -23,6 +23,10 @@ export function addOperationsCommands(program: Command, command: AddCommand): vo
   })
     .option("--app <id>", "the id of a GitHub App, with --key")
     .option("--key <file>", "the App's private key (PEM)");
+  command(github, "connect", "make a GitHub App in the browser and sign in as it", async (context, _, options) => {
+    const { githubConnect } = await import("./commands/github.ts");
+    return githubConnect(context, { organization: options.organization });
+  }).option("--organization <name>", "the organisation that owns the App; default: your own account");
   command(program, "gc", "remove what is kept longer than the settings say", async (context, _, options) => {
     const { gc } = await import("./commands/gc.ts");
     return gc(context, { dryRun: options.dryRun === true });

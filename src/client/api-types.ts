@@ -15,6 +15,7 @@ export interface components {
     GateEvidence: { "sha": string; "command": (string | null); "exitCode": (number | null); "signal": (string | null); "timedOut": boolean; "durationMs": number; "outputTail": string; "tests": ({ "total": number; "passed": number; "failed": number; "skipped": number; "source": string; } | null); "notes": string[]; [key: string]: unknown; };
     GateFinding: { "rule": string; "severity": ("low" | "medium" | "high" | "critical"); "message": string; "file": (string | null); "line": (number | null); };
     GateRun: { "id": string; "wave": number; "gate": string; "round": number; "sha": string; "status": string; "verdict": (string | null); "reason": (string | null); "evidence": (components["schemas"]["GateEvidence"] | null); "findings": components["schemas"]["GateFinding"][]; "createdAt": string; "endedAt": (string | null); };
+    GitHubSignIn: { "webUrl": string; "source": ("settings" | "stored" | null); "kind": ("token" | "app" | "none"); "login": string; "rights": string[]; "accounts": (string[] | null); "installUrl": (string | null); "problem": ({ "message": string; "remedy": (string | null); } | null); "unfinished": ({ "since": string; "remedy": string; } | null); [key: string]: unknown; };
     GraphTask: { "id": string; "title": string; "agent": string; "status": string; "dependsOn": string[]; "wave": number; "spent": components["schemas"]["Spent"]; };
     GraphWave: { "number": number; "status": string; "tasks": string[]; "reason": (string | null); "fixRounds": number; "base": (string | null); "head": (string | null); "createdAt": (string | null); "endedAt": (string | null); "spent": (components["schemas"]["Spent"] | null); "work": components["schemas"]["Work"][]; };
     InboxItem: { "kind": ("build" | "question" | "failed"); "buildId": string; "project": string; "phase": string; "wave": (number | null); "decision": ("wave" | "plan" | null); "failedGate": ({ "id": string; "gate": string; "finding": (string | null); } | null); "since": string; "reason"?: (string | null); "question"?: number; "text"?: string; "deadlineAt"?: string; };
@@ -192,6 +193,18 @@ export interface paths {
      * minute
      */
     get: { parameters: { query?: { "again"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Doctor"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/github": {
+    /** Show how the server is signed in at GitHub and what it may do there; no secrets */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["GitHubSignIn"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/github/app": {
+    /** Begin to sign in as a GitHub App; open the returned page in a browser within ten minutes */
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "organization"?: (string | null); }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": { "page": string; "expiresAt": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/github/token": {
+    /** Sign in at GitHub with a token, once GitHub has accepted it */
+    put: { parameters: {  }; requestBody: { content: { "application/json": { "token": string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["GitHubSignIn"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/inbox": {
     /** List what waits for a person, in every build */

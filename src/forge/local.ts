@@ -37,7 +37,7 @@ export function createLocalForge(folder: string, environment: Environment): Forg
   const checks = checkFiles(({ name }) => join(pathOf(name), "wavesmith", "checks"));
   return {
     name: "local",
-    identify: async () => ({ kind: "none", login: "this machine", rights: [], rate: null }),
+    identify: async () => ({ kind: "none", login: "this machine", rights: [], rate: null, installed: null }),
     findRepository: ({ name, id }) => find(id ?? name),
     locateRepository: ({ id }) => ({ id, name: id, gitUrl: pathToFileURL(pathOf(id)).href }),
     ensureRepository: ({ name }) => ensure(name),

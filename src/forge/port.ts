@@ -1,5 +1,6 @@
 import { type ErrorCode, WavesmithError } from "../domain/errors.ts";
 import type { ForgeCheck, ForgeName } from "../domain/forge.ts";
+import type { GitHubCredential } from "./settings.ts";
 
 // FP1. Every verb may be called again by a process that does not know how far an earlier one got.
 // So it first looks at what exists, and creates nothing twice.
@@ -84,6 +85,8 @@ export interface ForgeIdentity {
   /** Scopes of a token or permissions of an App, in the forge's words. */
   readonly rights: readonly string[];
   readonly rate: { readonly left: number; readonly limit: number; readonly resetsAt: Date } | null;
+  /** The accounts where an App is installed, and the page that installs it; null for a token. */
+  readonly installed: { readonly accounts: readonly string[]; readonly url: string } | null;
 }
 
 export interface BranchState {
@@ -227,11 +230,49 @@ export interface Forge {
   }): Promise<MergeResult>;
 }
 
+/** How this installation is signed in at GitHub. */
+export interface GitHubSignIn {
+  /** `settings`: settings name the credential. `stored`: it is in the data directory. */
+  readonly source: "settings" | "stored" | null;
+  readonly identity: ForgeIdentity | null;
+  /** Why the credential does not work; null if it does, or if there is none. */
+  readonly problem: { readonly message: string; readonly remedy: string | null } | null;
+  /** An App whose key may have been lost on its way to us, and what to do about it. */
+  readonly unfinished: { readonly since: Date; readonly remedy: string } | null;
+}
+
+/** Signs this installation in at GitHub. What it stores counts at once, in every process. */
+export interface GitHubConnection {
+  /** The address of GitHub's pages. */
+  readonly webUrl: string;
+  read(): Promise<GitHubSignIn>;
+  /** Checks a credential with GitHub and stores it. Returns whose it is, and the file. */
+  store(credential: GitHubCredential): Promise<{ readonly identity: ForgeIdentity; readonly path: string }>;
+  /**
+   * Begins to make an App, in place of one that was begun before. `origin` serves our pages, which
+   * take the returned state.
+   */
+  beginApp(wanted: { readonly origin: string; readonly organization: string | null }): Promise<{
+    readonly state: string;
+    readonly expiresAt: Date;
+  }>;
+  /** Returns the form that makes the App on GitHub. Fails with `usage` for a foreign state. */
+  appForm(state: string): Promise<{ readonly action: string; readonly manifest: string }>;
+  /** Exchanges GitHub's code for the App's key, stores that and signs in with it. Works once. */
+  finishApp(answer: { readonly state: string; readonly code: string }): Promise<{
+    readonly name: string;
+    readonly installUrl: string;
+  }>;
+  /** The secrets that may sign GitHub's webhooks. */
+  webhookSecrets(): readonly string[];
+}
+
 /** The forges of this installation. */
 export interface Forges {
   forge(name: ForgeName): Forge;
   /** The environment for git to reach a URL, with a credential if a configured forge has it. */
   gitEnvironment(url: string): Promise<Readonly<Record<string, string>>>;
+  readonly github: GitHubConnection;
   /** Every credential in use, so that it can be masked. */
   secrets(): Readonly<Record<string, string>>;
 }

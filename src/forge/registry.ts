@@ -1,11 +1,12 @@
 import type { ForgeName } from "../domain/forge.ts";
+import { createClients } from "./github/client.ts";
+import { type ConnectionOptions, createConnection } from "./github/connection.ts";
 import { createGitHub } from "./github/github.ts";
 import { createLocalForge } from "./local.ts";
 import type { Forge, Forges } from "./port.ts";
-import type { GitHubSettings } from "./settings.ts";
 
 export interface ForgeOptions {
-  readonly github: GitHubSettings;
+  readonly github: Omit<ConnectionOptions, "clients">;
   /** The local forge's repositories. */
   readonly folder: string;
   /** PATH, proxies and certificates for git. */
@@ -14,13 +15,14 @@ export interface ForgeOptions {
 
 /** Lists every forge. To add one, write its file and add a line here. */
 export function createForges({ github, folder, environment }: ForgeOptions): Forges {
-  const hub = createGitHub(github, environment);
+  const clients = createClients(github);
   const forges: Readonly<Record<ForgeName, Forge>> = {
     local: createLocalForge(folder, environment),
-    github: hub,
+    github: createGitHub(github, clients, environment),
   };
   return {
     forge: (name) => forges[name],
+    github: createConnection({ ...github, clients }),
     async gitEnvironment(url) {
       for (const forge of Object.values(forges)) {
         const env = await forge.gitEnvironment(url);
@@ -28,6 +30,6 @@ export function createForges({ github, folder, environment }: ForgeOptions): For
       }
       return {};
     },
-    secrets: () => hub.secrets(),
+    secrets: () => clients.secrets(),
   };
 }

@@ -55,6 +55,9 @@ export interface ServedTenant {
   readonly tenant: string;
 }
 
+/** How this installation signs in at GitHub. */
+export type ServedSignIn = Ports["forges"]["github"];
+
 /** The parts of the app that the server uses. */
 export interface ServedApp {
   readonly config: {

@@ -11,6 +11,7 @@ import { type Callers, createCallers } from "./access/callers.ts";
 import { createRateLimit } from "./access/rate-limit.ts";
 import { createSessionCookie } from "./access/session-cookie.ts";
 import { createApiRoutes } from "./api/routes.ts";
+import { createConnectRoutes } from "./connect.ts";
 import { createDashboard } from "./dashboard.ts";
 import { isLoopback, onlyOperators, onlyOwnNames, sameKey } from "./guard.ts";
 import { readIncoming } from "./incoming-events.ts";
@@ -84,11 +85,22 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const rateLimit = createRateLimit(options.requestsPerMinute ?? null, () => performance.now());
   const machine = options.machine ?? null;
   const streams = { stopping: stopping.signal, heartbeatMs: options.heartbeatMs ?? 15_000 };
-  const api = createApiRoutes({ app, callers, machine, cookie, rateLimit, warn: options.warn, ...streams });
+  const { serveOrigin } = engine;
+  const api = createApiRoutes({
+    app,
+    serveOrigin,
+    callers,
+    machine,
+    cookie,
+    rateLimit,
+    warn: options.warn,
+    ...streams,
+  });
   api.onError((error) => problemOf(error, options.warn));
   routes.route("/", api);
   const settings = options.webhooks ?? { githubSecrets: [], ciSecrets: [], triggers: noTriggers };
   routes.route("/", createWebhookRoutes({ app, callers, settings, warn: options.warn }));
+  routes.route("/", createConnectRoutes({ connection: app.ports.forges.github, backTo: "/settings" }));
   routes.all("/mcp", limit(maxEventsBytes), (context) => answerMcp(context, { callers, api: api.fetch }));
   if (options.dashboard !== undefined) routes.route("/", createDashboard(options.dashboard));
   const server = await listen(routes, options);

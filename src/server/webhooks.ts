@@ -59,9 +59,15 @@ const limit = (maxSize: number) =>
   });
 
 async function answerGithub(context: WebhookContext, { req }: Context): Promise<Response> {
-  const { githubSecrets, triggers } = context.settings;
+  const { triggers } = context.settings;
+  const githubSecrets = [...context.settings.githubSecrets, ...context.app.ports.forges.github.webhookSecrets()];
   if (githubSecrets.length === 0)
-    return problem(503, "environment", "no secret for GitHub's webhooks is set", "set WAVESMITH_GITHUB_WEBHOOK_SECRET");
+    return problem(
+      503,
+      "environment",
+      "no secret for GitHub's webhooks is set",
+      "set WAVESMITH_GITHUB_WEBHOOK_SECRET, or connect a GitHub App",
+    );
   const signature = req.header("x-hub-signature-256");
   if (!looksSigned(signature)) return refuseForged(context, "github", "X-Hub-Signature-256 is missing");
   const body = Buffer.from(await req.arrayBuffer());

@@ -1,7 +1,8 @@
 import { generateKeyPairSync } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createClients } from "../../src/forge/github/client.ts";
 import { createGitHub } from "../../src/forge/github/github.ts";
-import type { GitHubCredential } from "../../src/forge/settings.ts";
+import type { GitHubCredential, GitHubSettings } from "../../src/forge/settings.ts";
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
 import { type ForgeUnderTest, forgeContract } from "./forge.ts";
@@ -13,7 +14,9 @@ const { privateKey } = generateKeyPairSync("rsa", {
 });
 
 const forgeAt = (server: GitHubServer, credential: GitHubCredential | null) =>
-  createGitHub({ apiUrl: server.url, webUrl: server.url, credential }, process.env);
+  githubAt({ apiUrl: server.url, webUrl: server.url, credential: () => credential });
+
+const githubAt = (settings: GitHubSettings) => createGitHub(settings, createClients(settings), process.env);
 
 async function start(credential: GitHubCredential, owner: string): Promise<ForgeUnderTest> {
   const server = await createGitHubServer();
@@ -103,6 +106,26 @@ describe("GitHub's failures", () => {
     await expect(made).rejects.toMatchObject({ fault: "network" });
     expect(writes.seen()).toBe(1);
     writes.clear();
+  });
+
+  it("gets another token for an App when one has ended or was revoked, and for a push that may take long", async () => {
+    const app = forgeAt(server, { kind: "app", appId: "7", privateKey });
+    const isThere = async () => (await find(app))!.name;
+    const minted = () => server.calls.filter(({ route }) => route.endsWith("/access_tokens")).length;
+    const before = minted();
+    expect(await isThere()).toBe("octo/app");
+    expect(minted()).toBe(before + 1);
+    for (const [token, user] of server.state.users) if (user.kind === "installation") server.state.revoke(token);
+    expect(await isThere()).toBe("octo/app");
+    expect(minted()).toBe(before + 2);
+    const url = `${server.url}/octo/app.git`;
+    const [first, second] = [await app.gitEnvironment(url), await app.gitEnvironment(url)];
+    expect([second, minted()]).toEqual([first, before + 2]);
+    server.state.installationTokenMs = 60_000;
+    for (const [token, user] of server.state.users) if (user.kind === "installation") server.state.revoke(token);
+    await isThere();
+    expect(await app.gitEnvironment(url)).not.toEqual(await app.gitEnvironment(url));
+    server.state.installationTokenMs = 3_600_000;
   });
 
   it("follows a repository that was renamed, by its id and by its old name", async () => {

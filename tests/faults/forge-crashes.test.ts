@@ -25,6 +25,12 @@ const onceOnly = ["forge.ensureRepository.after", "forge.mergeRequest.after"];
 /** Of the base, of the branch, and of the branch's next commit. */
 const pushes = around(["forge.pushBranch", "forge.pushBranch"]);
 const shared = [...crashPoints.filter((point) => ofForges.test(point)), ...writes, ...pushes];
+/** The last one gets a token, also a new one in place of one that has ended. */
+const appWrites = ["POST /check-runs", "POST /graphql", "POST /app/installations/access_tokens"].map(
+  (name) => `http.${name}`,
+);
+/** How long such a token works there; at GitHub an hour. */
+const tokenMs = 8_000;
 const withoutRepository = (point: string): boolean => !point.startsWith("forge.ensureRepository");
 const pointsOf = {
   token: [
@@ -32,7 +38,7 @@ const pointsOf = {
     ...around(["http.POST /user/repos", "http.POST /statuses", "http.PUT /pulls/merge"]),
   ],
   // With a repository that is there and has a merge queue.
-  app: [...shared.filter(withoutRepository), ...around(["http.POST /check-runs", "http.POST /graphql"])],
+  app: [...shared.filter(withoutRepository), ...around(appWrites)],
 };
 const lives = (["token", "app"] as const).flatMap((kind) =>
   crashCases(pointsOf[kind], pointsOf[kind].length, 6).map(({ points, named }) => ({ kind, points, named })),
@@ -54,6 +60,7 @@ describe("a process that is killed at a call of the forge or in a webhook's tran
   beforeAll(async () => {
     server = await createGitHubServer();
     // CI has to report on what is merged, also in a repository that we made.
+    server.state.installationTokenMs = tokenMs;
     const { create } = server.state;
     server.state.create = async (name) => {
       const made = await create(name);

@@ -174,6 +174,9 @@ function createWorld(seed: number) {
           throw new Error("no plan of the simulation delivers to a forge");
         },
         gitEnvironment: async () => ({}),
+        get github(): never {
+          throw new Error("nobody signs in at GitHub in the simulation");
+        },
         secrets: () => ({}),
       },
       notifier: { send: async () => ({ sent: true }) },

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import type { components } from "@octokit/openapi-types";
+import { findInstallation, listInstallations, mintToken, showApp } from "./github-apps.ts";
 import type { GitHubState, Pull, Repository, User } from "./github-state.ts";
 
 // The calls that we make, each with an answer of GitHub's own type, as far as we read it.
@@ -333,8 +334,8 @@ export const routes: Readonly<Record<string, Handler>> = {
     user.kind === "user"
       ? ok({ login: user.login, id: 1 }, { "x-oauth-scopes": user.scopes.join(", ") })
       : { status: 403, body: { message: "Resource not accessible by integration" } },
-  "GET /app": () =>
-    ok({ slug: "wavesmith-test", permissions: { contents: "write", pull_requests: "write", checks: "write" } }),
+  "GET /app": ({ state, user, base }) => showApp(state, user, base),
+  "GET /app/installations": ({ state, user }) => listInstallations(state, user),
   "GET /rate_limit": rateLimit,
   "POST /user/repos": create(({ user }) => user.login),
   "POST /orgs/{org}/repos": (context) =>
@@ -346,13 +347,12 @@ export const routes: Readonly<Record<string, Handler>> = {
     return found === undefined ? missing : ok(repositoryAnswer(found, context));
   },
   "GET /repos/{owner}/{repo}": of((repository, context) => ok(repositoryAnswer(repository, context))),
-  "GET /repos/{owner}/{repo}/installation": of(() => ok({ id: 77 })),
-  "GET /users/{username}/installation": () => ok({ id: 77 }),
-  "POST /app/installations/{id}/access_tokens": ({ state }) => {
-    const token = `ghs_installation${state.nextId()}ABCDEFGHIJ`;
-    state.users.set(token, { login: "wavesmith-test[bot]", kind: "installation", scopes: [], mayPush: true });
-    return created({ token, expires_at: "2099-01-01T00:00:00Z", permissions: {}, repository_selection: "all" });
-  },
+  "GET /repos/{owner}/{repo}/installation": of((_, { state, user, parameters }) =>
+    findInstallation(state, user, parameters.owner ?? ""),
+  ),
+  "GET /users/{username}/installation": ({ state, user, parameters }) =>
+    findInstallation(state, user, parameters.username ?? ""),
+  "POST /app/installations/{id}/access_tokens": ({ state, user }) => mintToken(state, user),
   "GET /repos/{owner}/{repo}/branches/{branch}": branch,
   "GET /repos/{owner}/{repo}/rules/branches/{branch}": rules,
   "GET /repos/{owner}/{repo}/pulls": listPulls,

@@ -8,6 +8,7 @@ import { basename, dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { appPage, convertManifest } from "./github-apps.ts";
 import { type Answer, routes } from "./github-routes.ts";
 import { createGitHubState, type GitHubState, type Repository, type User } from "./github-state.ts";
 
@@ -113,6 +114,8 @@ export async function createGitHubServer(): Promise<GitHubServer> {
       return send(response, { status: 403, body: { message: "API rate limit exceeded for user." }, headers });
     }
     const text = body.toString("utf8");
+    const page = appPage(state, { method, url, body: text });
+    if (page !== null) return send(response, page);
     const made = await handle(found, { method, url, user, body: text === "" ? {} : JSON.parse(text) });
     call.status = made.status;
     const late = await meet(call, "after");
@@ -133,6 +136,8 @@ export async function createGitHubServer(): Promise<GitHubServer> {
     found: ReturnType<typeof findRoute>,
     { method, url, user, body }: { method: string; url: URL; user: User | null; body: Record<string, unknown> },
   ): Promise<Answer> => {
+    const [, code] = /^\/app-manifests\/([^/]+)\/conversions$/.exec(url.pathname) ?? [];
+    if (method === "POST" && code !== undefined) return convertManifest(state, code, base());
     if (user === null) return { status: 401, body: { message: "Bad credentials" } };
     if (found === null) return { status: 404, body: { message: "Not Found" } };
     const below = url.pathname.replace(/^\/repos\/[^/]+\/[^/]+/, "") + url.search;
@@ -314,7 +319,7 @@ function findRoute(method: string, path: string) {
 function send(response: ServerResponse, { status, body, headers }: Answer): void {
   response.writeHead(status, { "content-type": "application/json; charset=utf-8", ...headers });
   if (body instanceof Readable) body.on("error", () => response.destroy()).pipe(response);
-  else response.end(status === 204 ? "" : JSON.stringify(body));
+  else response.end(status === 204 ? "" : typeof body === "string" ? body : JSON.stringify(body));
 }
 
 async function bytesOf(request: IncomingMessage): Promise<Buffer> {

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { appCaller, type GitHubApp } from "./github-apps.ts";
 
 const run = promisify(execFile);
 
@@ -10,6 +11,10 @@ export interface User {
   readonly kind: "user" | "installation" | "app";
   readonly scopes: readonly string[];
   mayPush: boolean;
+  /** The App that it is, if that was made from a manifest. */
+  readonly appId?: number;
+  /** When its token ends; absent: never. */
+  readonly expiresAt?: Date;
 }
 
 export interface Pull {
@@ -67,6 +72,11 @@ export interface GitHubState {
   readonly repositories: Repository[];
   /** The organisations and users that may own repositories; others are unknown. */
   readonly organisations: Set<string>;
+  readonly apps: GitHubApp[];
+  /** Manifests that a person has sent and not confirmed yet. */
+  readonly manifests: Map<number, { readonly text: string; readonly owner: string; readonly state: string }>;
+  /** How long a token of an installation works; at GitHub an hour. */
+  installationTokenMs: number;
   nextId(): number;
   userOf(authorization: string): User | null;
   /** Finds a repository by its name, a former one included. */
@@ -102,6 +112,9 @@ export function createGitHubState(folder: string): GitHubState {
     users,
     repositories,
     organisations: new Set(["octo-org"]),
+    apps: [],
+    manifests: new Map(),
+    installationTokenMs: 3_600_000,
     nextId: () => {
       last += 1;
       return last;
@@ -110,8 +123,9 @@ export function createGitHubState(folder: string): GitHubState {
       const [kind = "", value = ""] = authorization.split(" ");
       const token = /^basic$/i.test(kind) ? Buffer.from(value, "base64").toString("utf8").split(":")[1] : value;
       // An App signs in with a token that it made itself.
-      if (token?.startsWith("eyJ")) return { login: "wavesmith-test", kind: "app", scopes: [], mayPush: false };
-      return users.get(token ?? "") ?? null;
+      if (token?.startsWith("eyJ")) return appCaller(state, token);
+      const user = users.get(token ?? "");
+      return user === undefined || (user.expiresAt !== undefined && user.expiresAt <= new Date()) ? null : user;
     },
     find: (fullName) =>
       repositories.find((repository) => repository.fullName.toLowerCase() === fullName.toLowerCase()) ??

@@ -9,7 +9,7 @@ import { describeWall } from "../../domain/sandbox/sandbox.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, count, oneLine } from "../output/format.ts";
-import { githubIdentity } from "../parts/forges.ts";
+import { type GitHubConnection, githubConnection } from "../parts/forges.ts";
 import {
   type Config,
   type DriverProblem,
@@ -166,17 +166,29 @@ async function leftovers(config: Config): Promise<Check[]> {
 
 /** Whose credential it is, and what it may do; nothing when nobody has signed in. */
 export async function checkGitHub(config: Config): Promise<Check[]> {
+  const check = (detail: string, remedy: string | null): Check => ({
+    ...{ name: "github", ok: remedy === null, detail, remedy, needed: false },
+  });
+  let connection: GitHubConnection;
   try {
-    const { kind, login, rights, rate } = await githubIdentity(config);
-    if (kind === "none") return [];
-    const left = rate === null ? [] : [`${rate.left} of ${rate.limit} calls left this hour`];
-    const may = rights.length === 0 ? ["a fine-grained token: GitHub names its rights only when it is used"] : rights;
-    const detail = `${kind} of ${login}: ${[...may, ...left].join(", ")}`;
-    return [{ name: "github", ok: true, detail, remedy: null, needed: false }];
+    connection = githubConnection(config);
   } catch (error) {
     if (!(error instanceof WavesmithError)) throw error;
-    return [{ name: "github", ok: false, detail: error.message, remedy: error.remedy, needed: false }];
+    return [{ ...check(error.message, error.remedy ?? null), ok: false }];
   }
+  const { identity, problem, unfinished } = await connection.read();
+  const left =
+    unfinished === null
+      ? []
+      : [check("an App was being made on GitHub, and its key may not have been stored", unfinished.remedy)];
+  if (problem !== null) return [{ ...check(problem.message, problem.remedy), ok: false }, ...left];
+  if (identity === null || identity.kind === "none") return left;
+  const { kind, login, rights, rate, installed } = identity;
+  const calls = rate === null ? [] : [`${rate.left} of ${rate.limit} calls left this hour`];
+  const may = rights.length === 0 ? ["a fine-grained token: GitHub names its rights only when it is used"] : rights;
+  const where = installed === null ? [] : [`installed for ${installed.accounts.join(", ") || "nobody"}`];
+  const remedy = installed?.accounts.length === 0 ? `install it: ${installed.url}` : null;
+  return [check(`${kind} of ${login}: ${[...may, ...calls, ...where].join(", ")}`, remedy), ...left];
 }
 
 async function disk(config: Config): Promise<Check> {

@@ -1,3 +1,4 @@
+import { lookAgain } from "../../coordinator/outside/look-again.ts";
 import { messageOf } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { type PreviewDomain, previewOriginOf } from "../../domain/preview-domain.ts";
@@ -40,8 +41,10 @@ export function servePreviews(app: App, { domain, tell, warn }: ServedOptions): 
       const proxy = await openFor(app, projectId);
       proxies.set(projectId, proxy);
       const previewOrigin = domain === null ? null : previewOriginOf(domain, projectId);
-      const { name } = await app.store.projects.get({ id: projectId });
+      const { name, previewOrigin: before } = await app.store.projects.get({ id: projectId });
       await app.store.projects.update({ id: projectId }, { previewOrigin });
+      // Pull requests link to it.
+      if (previewOrigin !== before) await lookAgain(app.store, app.ports, { projectId });
       tell(`preview of ${name}: ${previewOrigin === null ? "" : `${previewOrigin} and `}${proxy.origin}`);
     }
   };

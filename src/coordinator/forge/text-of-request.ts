@@ -14,10 +14,15 @@ const plain = (text: string): string =>
     .replace(/@/g, "&#64;")
     .slice(0, 600);
 
+interface OfRequest {
+  readonly build: BuildRow;
+  readonly row: PullRequestRow;
+}
+
 /** Builds the title and our part of the text. */
 export async function requestText(
   { store }: Ports,
-  { build, row }: { build: BuildRow; row: PullRequestRow },
+  { build, row }: OfRequest,
 ): Promise<{ title: string; body: string }> {
   const tasks = await store.tasks.list({ buildId: build.id }, { by: "position" });
   const waves = await store.waves.list({ buildId: build.id }, { by: "number" });
@@ -42,7 +47,7 @@ export async function requestText(
     ...(findings.length === 0 ? [] : ["", "### Findings", "", ...findings.slice(0, mostFindings).map(findingLine)]),
     ...(findings.length > mostFindings ? [`- and ${findings.length - mostFindings} more`] : []),
     ...(await costLines(store, build.id)),
-    ...(await previewLines(store, build)),
+    ...(await previewLines(store, { build, row })),
     ...(plan.deliver.issue === undefined ? [] : ["", `Closes #${plan.deliver.issue}`]),
   ];
   return { title: `${plan.name.replace(/\s+/g, " ").slice(0, 200)}${part}`, body: body.join("\n") };
@@ -93,9 +98,18 @@ async function costLines(store: Ports["store"], buildId: string): Promise<string
   return ["", `**Models:** ${spent.spentTokens} tokens${usd}`];
 }
 
-async function previewLines(store: Ports["store"], { id: buildId, projectId, plan }: BuildRow): Promise<string[]> {
-  if ((await store.previews.find({ buildId })) === null) return [];
-  const { previewOrigin } = await store.projects.get({ id: projectId });
-  if (previewOrigin === null) return [];
-  return ["", `**Preview:** ${previewOrigin}${plan.preview?.healthPath ?? "/"}`];
+/**
+ * Links to the preview of the request's wave once that has answered; one that sleeps starts at the
+ * first request. Says so when it has ended.
+ */
+async function previewLines(store: Ports["store"], { build, row }: OfRequest): Promise<string[]> {
+  const preview = await store.previews.find({ buildId: build.id });
+  if (preview === null || preview.status === "starting") return [];
+  if (row.key !== "build" && preview.waveNumber !== row.waveNumber) return [];
+  const name = `**Preview** of wave ${preview.waveNumber}:`;
+  if (preview.status === "dead" || preview.status === "stopped") {
+    return ["", `${name} ended${preview.reason === null ? "" : `, because ${plain(preview.reason)}`}`];
+  }
+  const { previewOrigin } = await store.projects.get({ id: build.projectId });
+  return previewOrigin === null ? [] : ["", `${name} ${previewOrigin}${build.plan.preview?.healthPath ?? "/"}`];
 }

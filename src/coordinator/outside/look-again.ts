@@ -1,11 +1,14 @@
-import type { StoreTransaction } from "../../store/port.ts";
+import type { Store } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
-/** Lets the delivery look at a build's open requests now: something changed at the forge. */
+/**
+ * Lets the delivery look at the open requests of a build or project now: something changed at the
+ * forge, or in what their text says.
+ */
 export async function lookAgain(
-  transaction: StoreTransaction,
+  { pullRequests }: Pick<Store, "pullRequests">,
   { clock }: Pick<Ports, "clock">,
-  buildId: string,
+  of: { readonly buildId: string } | { readonly projectId: string },
 ): Promise<void> {
-  await transaction.pullRequests.update({ buildId, status: "open" }, { nextAt: clock.now() });
+  await pullRequests.update({ ...of, status: "open" }, { nextAt: clock.now() });
 }

@@ -37,7 +37,7 @@ export async function settleCheck(ports: Ports, report: ReportedCheck): Promise<
       return before.answer;
     const giving = { transaction, ports, build, finding: findingOf(check) };
     const answer = check.conclusion === "failed" ? await giveToFixer(giving) : await takeBack(giving, check);
-    await lookAgain(transaction, ports, build.id);
+    await lookAgain(transaction, ports, { buildId: build.id });
     const row = { conclusion: check.conclusion, url: check.url, completedAt, answer };
     if (before === null) await transaction.ciChecks.insert({ ...key, ...row });
     else await transaction.ciChecks.update(key, row);

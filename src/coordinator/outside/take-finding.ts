@@ -33,7 +33,7 @@ export const takeReview = (ports: Ports, review: EventData<"forge/review.submitt
     const { projectId } = await transaction.builds.get({ id: review.buildId });
     await transaction.lockProject(projectId);
     const build = await transaction.lockBuild(review.buildId);
-    await lookAgain(transaction, ports, build.id);
+    await lookAgain(transaction, ports, { buildId: build.id });
     if (review.state === "approved") return "the delivery looks at the approval";
     const own = { id: `done:${origin}`, tenantId: build.tenantId, event: "forge/review.submitted" };
     const first = await transaction.webhookDeliveries.insertIfAbsent({
@@ -67,4 +67,4 @@ export const takeThread = (ports: Ports, thread: EventData<"forge/thread.settled
 
 /** Makes the delivery check a pull request that a person closed or merged. */
 export const takeClosedRequest = ({ store, ...ports }: Ports, buildId: string): Promise<void> =>
-  store.transaction("take-closed", (transaction) => lookAgain(transaction, ports, buildId));
+  store.transaction("take-closed", (transaction) => lookAgain(transaction, ports, { buildId }));

@@ -7,6 +7,7 @@ import { eventsOf } from "../build-events.ts";
 import { maskOf } from "../job/job-results.ts";
 import { prepareJob } from "../job/job-setting.ts";
 import { shellArgv, stage, startJob } from "../job/job-stages.ts";
+import { lookAgain } from "../outside/look-again.ts";
 import type { Ports } from "../port.ts";
 import { clearPreviews, openPreviewSandbox } from "./preview-sandbox.ts";
 import { evictPreview, isForgotten } from "./sleep-preview.ts";
@@ -157,8 +158,13 @@ export async function previewProgressed(ports: Ports, build: BuildRow, state: Jo
   const row = await ports.store.previews.find({ buildId });
   if (row?.jobKey !== state.key || (row.status !== "starting" && row.status !== "ready"))
     await clearPreviews(ports, build, row?.reason ?? "it is no longer shown");
-  else if (state.stages.at(-1)?.status === "ready")
-    await ports.store.previews.update({ buildId, jobKey: state.key, status: "starting" }, { status: "ready" });
+  else if (state.stages.at(-1)?.status === "ready") await showPreview(ports, buildId, state.key);
+}
+
+/** Marks a preview that has answered as ready; the build's pull request then links to it. */
+async function showPreview(ports: Ports, buildId: string, jobKey: string): Promise<void> {
+  const [ready] = await ports.store.previews.update({ buildId, jobKey, status: "starting" }, { status: "ready" });
+  if (ready !== undefined) await lookAgain(ports.store, ports, { buildId });
 }
 
 /**
@@ -174,7 +180,10 @@ export async function settlePreview(
 ): Promise<void> {
   const row = await transaction.previews.find({ buildId: build.id, jobKey, status: ["starting", "ready"] });
   if (row === null) return;
-  const set = (patch: Partial<PreviewRow>) => transaction.previews.update({ buildId: build.id, jobKey }, patch);
+  const set = async (patch: Partial<PreviewRow>): Promise<void> => {
+    await transaction.previews.update({ buildId: build.id, jobKey }, patch);
+    await lookAgain(transaction, ports, { buildId: build.id });
+  };
   if (state.status === "cancelled") {
     await set({ status: "stopped", reason: state.cancelReason });
     return;
@@ -212,6 +221,7 @@ export async function failPreview(ports: Ports, buildId: string, waveNumber: num
     const dead = { status: "dead", reason: `it could not start: ${maskedReason}`, ...never } as const;
     await transaction.previews.insertIfAbsent({ buildId, ...dead });
     await transaction.previews.update({ buildId }, dead);
+    await lookAgain(transaction, ports, { buildId });
   });
 }
 
@@ -228,5 +238,7 @@ export async function hidePreview(transaction: StoreTransaction, buildId: string
 /** Stops a build's preview and removes its sandbox; safe when there is none. */
 export async function stopPreview(ports: Ports, buildId: string, reason: string): Promise<void> {
   const [stopped] = await ports.store.previews.update({ buildId, status: live }, { status: "stopped", reason });
-  if (stopped !== undefined) await clearPreviewOf(ports, buildId, reason);
+  if (stopped === undefined) return;
+  await lookAgain(ports.store, ports, { buildId });
+  await clearPreviewOf(ports, buildId, reason);
 }

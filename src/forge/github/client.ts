@@ -3,7 +3,7 @@ import { Octokit } from "@octokit/core";
 import { retry } from "@octokit/plugin-retry";
 import { throttling } from "@octokit/plugin-throttling";
 import { ForgeError } from "../port.ts";
-import type { GitHubSettings } from "../settings.ts";
+import type { GitHubCredential, GitHubSettings } from "../settings.ts";
 import { failureOf } from "./failures.ts";
 
 // Writes are spaced out as GitHub asks. When a rate limit is reached we do not wait here: the
@@ -26,57 +26,76 @@ export interface GitHubClients {
   of(repository: string): Promise<GitHubClient>;
   /** The client that acts as the token's user or as the App itself. */
   own(): GitHubClient;
+  /** The client without a credential. */
+  anonymous(): GitHubClient;
+  /** The credential in use now; null: nobody has signed in. */
+  credential(): GitHubCredential | null;
+  /** Every secret used so far, those of earlier credentials included. */
   secrets(): Readonly<Record<string, string>>;
 }
 
-export function createClients(settings: GitHubSettings): GitHubClients {
-  const { credential, apiUrl } = settings;
-  const minted = new Map<string, string>();
-  const installations = new Map<string, Promise<GitHubClient>>();
-  const make = (options: Record<string, unknown>, token: (octokit: Octokit) => Promise<string>): GitHubClient => {
-    const octokit = new Paced({ ...clientOptions(apiUrl), ...options });
-    octokit.hook.before("request", (given) => {
-      // A write may have taken effect even though its answer was lost.
-      if (given.method !== "GET" && given.method !== "HEAD") given.request = { ...given.request, retries: 0 };
-    });
-    const guarded = (async (...args: Parameters<Request>) => {
-      try {
-        return await octokit.request(...args);
-      } catch (error) {
-        throw failureOf(error);
-      }
-    }) as Request;
-    return {
-      request: guarded,
-      graphql: async (query, variables) => {
-        try {
-          return await octokit.graphql(query, variables);
-        } catch (error) {
-          throw failureOf(error);
-        }
-      },
-      token: () => token(octokit),
-    };
+/** Calls GitHub with the current credential, which may change between two calls. */
+export function createClients({ apiUrl, credential }: GitHubSettings): GitHubClients {
+  const former: Record<string, string> = {};
+  let used: { readonly credential: GitHubCredential | null; readonly clients: SignedIn } | null = null;
+  let changes = 0;
+  const now = (): SignedIn => {
+    const wanted = credential();
+    if (used !== null && used.credential === wanted) return used.clients;
+    changes += 1;
+    for (const [name, secret] of Object.entries(used?.clients.secrets() ?? {})) former[`${name}.${changes}`] = secret;
+    used = { credential: wanted, clients: signIn(apiUrl, wanted) };
+    return used.clients;
   };
+  return {
+    credential,
+    of: async (repository) => now().of(repository),
+    own: () => now().own(),
+    anonymous: () => createClient(apiUrl, { token: async () => "" }),
+    secrets() {
+      try {
+        now();
+      } catch {
+        // The next call to GitHub says that the credential cannot be read.
+      }
+      return { ...former, ...used?.clients.secrets() };
+    },
+  };
+}
+
+type SignedIn = Pick<GitHubClients, "of" | "own" | "secrets">;
+
+function signIn(apiUrl: string, credential: GitHubCredential | null): SignedIn {
+  const minted: string[] = [];
+  const installations = new Map<string, Promise<GitHubClient>>();
+  const make = (options: ClientOptions) => createClient(apiUrl, options);
   if (credential === null) return signedOut();
   if (credential.kind === "token") {
-    const client = make({ auth: credential.token }, async () => credential.token);
+    const client = make({ auth: credential.token, token: async () => credential.token });
     return { of: async () => client, own: () => client, secrets: () => ({ "github.token": credential.token }) };
   }
-  const { appId, privateKey } = credential;
-  const app = make({ authStrategy: createAppAuth, auth: { appId, privateKey } }, async () => "");
+  const { appId, privateKey, webhookSecret } = credential;
+  const app = make({ authStrategy: createAppAuth, auth: { appId, privateKey }, token: async () => "" });
   const clientOf = async (repository: string): Promise<GitHubClient> => {
     const installationId = await installationOf(app, repository);
     const auth = { appId, privateKey, installationId };
-    return make({ authStrategy: createAppAuth, auth }, async (octokit) => {
-      const { token } = (await octokit.auth({ type: "installation" })) as { token: string };
-      minted.set(`github.installation.${installationId}`, token);
-      return token;
-    });
+    const token: ReadToken = async (octokit) => {
+      const current = await installationToken(octokit);
+      if (minted.at(-1) !== current) minted.push(current);
+      // Older ones have ended.
+      minted.splice(0, minted.length - mostMinted);
+      return current;
+    };
+    const renew: ReadToken = (octokit) => installationToken(octokit, true);
+    return make({ authStrategy: createAppAuth, auth, token, renew });
   };
   return {
     own: () => app,
-    secrets: () => ({ "github.app-key": privateKey, ...Object.fromEntries(minted) }),
+    secrets: () => ({
+      "github.app-key": privateKey,
+      ...(webhookSecret === undefined ? {} : { "github.webhook-secret": webhookSecret }),
+      ...Object.fromEntries(minted.map((token, index) => [`github.installation.${index}`, token])),
+    }),
     of(repository) {
       const owner = ownerOf(repository);
       const known = installations.get(owner) ?? clientOf(repository);
@@ -88,10 +107,59 @@ export function createClients(settings: GitHubSettings): GitHubClients {
   };
 }
 
-function signedOut(): GitHubClients {
+type ReadToken = (octokit: Octokit) => Promise<string>;
+
+interface ClientOptions extends Record<string, unknown> {
+  readonly token: ReadToken;
+  /** Gets another token; absent: nothing can. */
+  readonly renew?: ReadToken;
+}
+
+function createClient(apiUrl: string, { token, renew, ...options }: ClientOptions): GitHubClient {
+  const octokit = new Paced({ ...clientOptions(apiUrl), ...options });
+  octokit.hook.before("request", (given) => {
+    // A write may have taken effect even though its answer was lost.
+    if (given.method !== "GET" && given.method !== "HEAD") given.request = { ...given.request, retries: 0 };
+  });
+  const once = async <Result>(call: () => Promise<Result>): Promise<Result> => {
+    try {
+      return await call();
+    } catch (error) {
+      throw failureOf(error);
+    }
+  };
+  const send = async <Result>(call: () => Promise<Result>): Promise<Result> =>
+    once(call).catch(async (error: ForgeError) => {
+      if (error.fault !== "unauthorized" || renew === undefined) throw error;
+      // GitHub did nothing for a token that has ended or was revoked.
+      await once(() => renew(octokit));
+      return once(call);
+    });
+  return {
+    request: ((...args: Parameters<Request>) => send(() => octokit.request(...args))) as Request,
+    graphql: <Answer>(query: string, variables: Record<string, unknown>) =>
+      send(() => octokit.graphql<Answer>(query, variables)),
+    token: () => token(octokit),
+  };
+}
+
+/** A push may take this long with a token. */
+const leastTokenMs = 5 * 60_000;
+/** How many tokens of installations are masked. */
+const mostMinted = 20;
+
+/** Returns a token of an installation that works for some minutes more. */
+async function installationToken(octokit: Octokit, refresh = false): Promise<string> {
+  const authentication = await octokit.auth({ type: "installation", refresh });
+  const { token, expiresAt } = authentication as { token: string; expiresAt: string };
+  const isOld = Date.parse(expiresAt) - Date.now() < leastTokenMs;
+  return isOld && !refresh ? installationToken(octokit, true) : token;
+}
+
+function signedOut(): SignedIn {
   const refuse = (): never => {
     throw new ForgeError("unauthorized", "nobody has signed in to GitHub here", {
-      remedy: "wavesmith github setup",
+      remedy: "wavesmith github connect",
     });
   };
   return { of: async () => refuse(), own: refuse, secrets: () => ({}) };

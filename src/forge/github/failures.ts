@@ -55,9 +55,9 @@ function limitEnd(headers: Headers): Date {
   return new Date(Date.now() + unnamedWaitMs);
 }
 
-/** The method and path of a request, without its query. */
+/** The method and path of a request, without its query and the secret code of a new App. */
 function placeOf({ request: { method, url } }: RequestError): string {
-  return `${method} ${new URL(url).pathname}`;
+  return `${method} ${new URL(url).pathname.replace(/(\/app-manifests\/)[^/]+/, "$1CODE")}`;
 }
 
 function saidOf(data: unknown): string | null {

@@ -14,6 +14,8 @@ export interface ApiContext {
   readonly cookie: SessionCookie;
   readonly rateLimit: RateLimit;
   readonly app: ServedApp;
+  /** Where others reach the server; null for the address that it listens on. */
+  readonly serveOrigin: string | null;
   /** Null where nothing can look at the machine. */
   readonly machine: ServedMachine | null;
   readonly warn: (message: string) => void;

@@ -16,6 +16,7 @@ import { type ApiCall, type ApiContext, type Endpoint, jsonReply } from "./endpo
 import { eventEndpoints } from "./events.ts";
 import { fileEndpoints } from "./files.ts";
 import { findingEndpoints } from "./findings.ts";
+import { githubEndpoints } from "./github.ts";
 import { graphEndpoints } from "./graph.ts";
 import { jobEndpoints } from "./jobs.ts";
 import { keyEndpoints } from "./keys.ts";
@@ -63,6 +64,7 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...keyEndpoints(api),
   ...tenantEndpoints(api),
   ...settingsEndpoints(api),
+  ...githubEndpoints(api),
   ...auditEndpoints(api),
   ...jobEndpoints(api),
   ...notificationEndpoints(api),

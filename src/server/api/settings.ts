@@ -1,10 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import { viewSettings, writeSettings } from "../../api/settings.ts";
-import { defaultTenant } from "../../coordinator/build/request/project.ts";
-import type { Caller } from "../../domain/access.ts";
-import { WavesmithError } from "../../domain/errors.ts";
 import { problemWith } from "../problem.ts";
 import { type ApiContext, type Endpoint, endpoint, planEndpoint } from "./endpoint.ts";
+import { onlyDefaultTenant } from "./only-default-tenant.ts";
 
 const settingsReply = z
   .looseObject({
@@ -36,7 +34,7 @@ export function settingsEndpoints({ app: { config } }: ApiContext): Endpoint[] {
       needs: "admin",
       reply: settingsReply,
       async handle({ caller }) {
-        onlyOperators(caller);
+        onlyDefaultTenant(caller);
         return show();
       },
     }),
@@ -45,7 +43,7 @@ export function settingsEndpoints({ app: { config } }: ApiContext): Endpoint[] {
       needs: "admin",
       reply: settingsReply,
       async handle({ caller, body, header }) {
-        onlyOperators(caller);
+        onlyDefaultTenant(caller);
         const tag = header("if-match") ?? null;
         const faults = await writeSettings(config, { ...body, tag: tag === "*" ? null : tag });
         if (faults.length === 0) return show();
@@ -56,10 +54,4 @@ export function settingsEndpoints({ app: { config } }: ApiContext): Endpoint[] {
       },
     }),
   ];
-}
-
-function onlyOperators({ tenant }: Caller): void {
-  if (tenant === defaultTenant) return;
-  // They exist once for the whole server, so for other tenants there are none (W11).
-  throw new WavesmithError("not-found", "your tenant has no settings of its own");
 }
