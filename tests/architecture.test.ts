@@ -94,7 +94,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   "@octokit/request-error": ["src/forge/github/"],
   commander: ["src/cli/"],
   hono: ["src/server/"],
-  ws: ["src/server/server.ts"],
+  ws: ["src/server/server.ts", "src/cli/builds/server-socket.ts"],
   "@hono/node-server": ["src/server/"],
   "@hono/zod-openapi": ["src/server/api/"],
   "openapi-fetch": ["src/client/"],

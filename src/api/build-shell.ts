@@ -52,6 +52,40 @@ export async function openBuildShell(
   }
 }
 
+/** Where what happens before a shell is ready is shown. */
+export interface ShellOpening {
+  note(text: string): void;
+  warn(text: string): void;
+  /** Takes what the setup prints. */
+  write(data: Buffer): void | Promise<void>;
+  /** Skips the rest of the setup. */
+  readonly signal: AbortSignal;
+}
+
+/** Says what a shell's checkout is, and runs the plan's setup there; a failure is only reported. */
+export async function setUpShell(shell: BuildShell, { note, warn, write, signal }: ShellOpening): Promise<void> {
+  const { guest, setup, treePath, what, sha } = shell;
+  note(`temporary checkout of ${what} (${sha.slice(0, 12)}); changes are discarded on exit`);
+  if (setup === null) return;
+  const key = `shell-setup-${treePath.split("/").at(-1)}`;
+  note("setting up the tree; Ctrl-C skips it");
+  const skipped = { reason: "the setup was skipped", graceMs: 500 };
+  const skip = (): void => void guest.cancelJob(key, skipped).catch(() => undefined); // Done again below.
+  signal.addEventListener("abort", skip, { once: true });
+  try {
+    await guest.startJob(key, setup);
+    if (signal.aborted) skip();
+    await followJob(guest, key, write);
+    const failed = (await guest.findJob(key))?.stages.find(({ exitCode }) => exitCode !== 0);
+    if (signal.aborted) warn("setup was skipped");
+    else if (failed !== undefined) warn(`${failed.name} failed (exit ${failed.exitCode ?? "unknown"})`);
+  } finally {
+    signal.removeEventListener("abort", skip);
+    await guest.cancelJob(key, skipped);
+    await guest.forgetJob(key);
+  }
+}
+
 /** The size of a terminal. */
 export interface TerminalSize {
   readonly rows: number;

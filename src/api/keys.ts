@@ -14,10 +14,10 @@ export interface KeyView {
   readonly scope: Scope;
   readonly status: "active" | "expired" | "revoked";
   readonly createdBy: string | null;
-  readonly createdAt: Date;
-  readonly expiresAt: Date | null;
-  readonly revokedAt: Date | null;
-  readonly usedAt: Date | null;
+  readonly createdAt: string;
+  readonly expiresAt: string | null;
+  readonly revokedAt: string | null;
+  readonly usedAt: string | null;
 }
 
 interface NewKey {
@@ -77,7 +77,11 @@ export const isActive = (row: Pick<KeyRow, "revokedAt" | "expiresAt">, now: Date
 function keyView(row: KeyRow, now: Date): KeyView {
   const { id, name, scope, createdBy, createdAt, expiresAt, revokedAt, usedAt } = row;
   const status = row.revokedAt !== null ? "revoked" : isActive(row, now) ? "active" : "expired";
-  return { id, name, scope, status, createdBy, createdAt, expiresAt, revokedAt, usedAt };
+  const text = (at: Date | null): string | null => at?.toISOString() ?? null;
+  return {
+    ...{ id, name, scope, status, createdBy, createdAt: createdAt.toISOString() },
+    ...{ expiresAt: text(expiresAt), revokedAt: text(revokedAt), usedAt: text(usedAt) },
+  };
 }
 
 function checkedName(text: string, what: string): string {

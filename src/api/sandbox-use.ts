@@ -6,8 +6,6 @@ import { mainRef } from "../domain/refs/ref-names.ts";
 import type { SandboxEndpoint } from "../sandbox/port.ts";
 import { ensureSandbox } from "../sandbox-lifecycle/ensure-sandbox.ts";
 import { refuseWhileBuilding } from "../sandbox-lifecycle/sandbox-in-use.ts";
-import { restoreSnapshot } from "../sandbox-lifecycle/snapshots/restore-snapshot.ts";
-import { takeSnapshot } from "../sandbox-lifecycle/snapshots/snapshots.ts";
 import { removeSandbox, stopSandbox } from "../sandbox-lifecycle/stop-sandbox.ts";
 import type { SandboxRow, SnapshotRow } from "../store/port.ts";
 
@@ -16,21 +14,17 @@ import type { SandboxRow, SnapshotRow } from "../store/port.ts";
 const longestMs = 600_000;
 const longestOutput = 4 * 1024 * 1024;
 
-export const sandboxJson = ({ id, projectId, driver, state, reason, createdAt, startedAt, stoppedAt }: SandboxRow) => ({
-  id,
-  projectId,
-  driver,
-  state,
-  reason,
-  createdAt,
-  startedAt,
-  stoppedAt,
-});
+/** A sandbox as JSON. */
+export const sandboxJson = ({ createdAt, startedAt, stoppedAt, ...row }: SandboxRow) => {
+  const { id, projectId, driver, state, reason } = row;
+  const times = { startedAt: startedAt?.toISOString() ?? null, stoppedAt: stoppedAt?.toISOString() ?? null };
+  return { ...{ id, projectId, driver, state, reason, createdAt: createdAt.toISOString() }, ...times };
+};
 
 /** A snapshot as JSON; `project` is the name of its project. */
 export const snapshotJson = (row: SnapshotRow, project: string) => {
   const { id, projectId, sandboxId, state, reason, format, sizeBytes, sha256, error } = row;
-  const { createdAt, expiresAt } = row;
+  const [createdAt, expiresAt] = [row.createdAt.toISOString(), row.expiresAt.toISOString()];
   return { id, project, projectId, sandboxId, state, reason, format, sizeBytes, sha256, error, createdAt, expiresAt };
 };
 
@@ -103,19 +97,4 @@ export async function chooseSnapshot(
   if (row !== null) return row;
   const what = snapshotId === undefined ? `no snapshot of ${name} is kept` : `${name} has no snapshot ${snapshotId}`;
   throw new WavesmithError("not-found", what, { remedy: "see wavesmith sandbox snapshot --list" });
-}
-
-/** Takes a snapshot of a project's volume. Fails with `not-found` if it never had a sandbox. */
-export const snapshotProject = async (ports: Ports, projectId: string): Promise<SnapshotRow> =>
-  takeSnapshot(ports, await latestSandbox(ports, projectId), { reason: "asked" });
-
-/** Replaces a project's volume with the chosen snapshot, and returns that. */
-export async function restoreProject(
-  ports: Ports,
-  project: { readonly id: string; readonly name: string },
-  snapshotId: string | undefined,
-): Promise<SnapshotRow> {
-  const row = await chooseSnapshot(ports, project, snapshotId);
-  await restoreSnapshot(ports, row);
-  return row;
 }

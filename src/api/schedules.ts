@@ -1,5 +1,7 @@
 import type { ScheduleRow } from "../store/port.ts";
 
+export type ScheduleView = ReturnType<typeof scheduleJson>;
+
 /** Returns a schedule as JSON. */
 export const scheduleJson = (row: ScheduleRow, project: string) => ({
   id: row.id,

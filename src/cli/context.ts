@@ -89,11 +89,12 @@ export function createContext(options: GlobalOptions, environment: Environment, 
   };
 }
 
-/** Fails with `unsupported` for a command that cannot work on a server. */
-export async function refuseServer(context: Context): Promise<void> {
+/** Fails with `unsupported` for a command that cannot work on a server; `why` is the reason. */
+export async function refuseServer(context: Context, why?: string): Promise<void> {
   const server = await context.server();
   if (server === null) return;
-  throw new WavesmithError("unsupported", `this command works on a data directory, not on the server ${server.url}`, {
+  const what = `this command works on a data directory, not on the server ${server.url}`;
+  throw new WavesmithError("unsupported", why === undefined ? what : `${what}: ${why}`, {
     remedy: "run it on the server's machine with --data DIR, and without --server and WAVESMITH_SERVER",
   });
 }

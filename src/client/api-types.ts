@@ -4,7 +4,7 @@ export interface components {
   schemas: {
     AgentReport: { "name": string; "title": string; "runtime": string; "command": (string | null); "installed": (string | null); "greeting": ({ "answers": boolean; [key: string]: unknown; } | null); "signedInWith": string[]; "lacks": { "what": string; "remedy": string; [key: string]: unknown; }[]; [key: string]: unknown; };
     Agents: { "ok": boolean; "sandbox": string; "untried": ({ "what": string; "remedy": string; [key: string]: unknown; } | null); "agents": components["schemas"]["AgentReport"][]; [key: string]: unknown; };
-    AuditEntry: { "id": number; "at": string; "actor": string; "action": string; "result": number; [key: string]: unknown; };
+    AuditEntry: { "id": number; "at": string; "actor": string; "via": string; "action": string; "target": (string | null); "result": number; "tenant": string; [key: string]: unknown; };
     Build: { "id": string; "buildId": string; "project": string; "projectId": string; "brief"?: string; "status": ("queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"); "phase": string; "reason": (string | null); "questions": components["schemas"]["OpenQuestion"][]; "waitsForSandbox": ({ "reason": string; "remedy": string; } | null); "sandboxTrouble": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); "sandbox": string; "spent": components["schemas"]["Spent"]; "budget": { "tokens": (number | null); "usd": (number | null); }; "waves": components["schemas"]["Wave"][]; "tasks": components["schemas"]["TaskState"][]; "preview": ({ "wave": number; "status": string; "url": (string | null); } | null); "pullRequests"?: components["schemas"]["PullRequest"][]; "repository": string; "head": (string | null); [key: string]: unknown; };
     BuildGraph: { "waves": components["schemas"]["GraphWave"][]; "tasks": components["schemas"]["GraphTask"][]; "criticalPath": string[]; };
     BuildRow: { "id": string; "project": string; "projectId": string; "status": ("queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"); "reason": (string | null); "tasks": number; "head": (string | null); "requestedBy": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); [key: string]: unknown; };
@@ -12,6 +12,7 @@ export interface components {
     Doctor: { "ok": boolean; "checks": components["schemas"]["MachineCheck"][]; [key: string]: unknown; };
     File: { "path": string; "name": string; "kind": string; "sizeBytes": (number | null); [key: string]: unknown; };
     Folder: { "commit": string; "path": string; "items": components["schemas"]["File"][]; "nextCursor": (string | null); [key: string]: unknown; };
+    Garbage: { "kind": ("build" | "output" | "branches" | "volume" | "snapshot"); "project": string; "id": string; "bytes": (number | null); [key: string]: unknown; };
     GateEvidence: { "sha": string; "command": (string | null); "exitCode": (number | null); "signal": (string | null); "timedOut": boolean; "durationMs": number; "outputTail": string; "tests": ({ "total": number; "passed": number; "failed": number; "skipped": number; "source": string; } | null); "notes": string[]; [key: string]: unknown; };
     GateFinding: { "rule": string; "severity": ("low" | "medium" | "high" | "critical"); "message": string; "file": (string | null); "line": (number | null); };
     GateRun: { "id": string; "wave": number; "gate": string; "round": number; "sha": string; "status": string; "verdict": (string | null); "reason": (string | null); "evidence": (components["schemas"]["GateEvidence"] | null); "findings": components["schemas"]["GateFinding"][]; "createdAt": string; "endedAt": (string | null); };
@@ -21,13 +22,13 @@ export interface components {
     InboxItem: { "kind": ("build" | "question" | "failed"); "buildId": string; "project": string; "phase": string; "wave": (number | null); "decision": ("wave" | "plan" | null); "failedGate": ({ "id": string; "gate": string; "finding": (string | null); } | null); "since": string; "reason"?: (string | null); "question"?: number; "text"?: string; "deadlineAt"?: string; };
     Job: { "jobKey": string; "label": string; "taskKey": (string | null); "outputBytes": number; [key: string]: unknown; };
     KeptSnapshot: { "id": string; "state": string; "reason": string; "sizeBytes": (number | null); "createdAt": string; "expiresAt": string; [key: string]: unknown; };
-    Key: { "id": string; "name": string; "scope": ("read" | "build" | "admin"); "status": string; "createdAt": string; "expiresAt": (string | null); [key: string]: unknown; };
+    Key: { "id": string; "name": string; "scope": ("read" | "build" | "admin"); "status": ("active" | "expired" | "revoked"); "createdBy": (string | null); "createdAt": string; "expiresAt": (string | null); "revokedAt": (string | null); "usedAt": (string | null); [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
     MachineCheck: { "name": string; "ok": boolean; "detail": string; "remedy": (string | null); "needed": boolean; [key: string]: unknown; };
     Memory: { "text": string; "tag": string; [key: string]: unknown; };
     Message: { "id": number; "by": string; "text": string; "urgent": boolean; "createdAt": string; [key: string]: unknown; };
-    NewKey: (components["schemas"]["Key"] & { "key": string; [key: string]: unknown; });
-    Notification: { "id": string; "buildId": string; "event": string; "title": string; "to": string; "status": ("waiting" | "sent" | "dead"); "tries": number; "problem": (string | null); [key: string]: unknown; };
+    NewKey: (components["schemas"]["Key"] & { "tenant": string; "key": string; [key: string]: unknown; });
+    Notification: { "id": string; "buildId": string; "event": string; "title": string; "to": string; "status": ("waiting" | "sent" | "dead"); "tries": number; "problem": (string | null); "nextAt": (string | null); "createdAt": string; "sentAt": (string | null); [key: string]: unknown; };
     OpenQuestion: { "id": number; "from": string; "text": string; "reason": string; "options": { "name": string; "kind": string; }[]; "askedAt": string; "deadlineAt": string; };
     PersonsFinding: { "id": number; "kind": string; "task": (string | null); "file": (string | null); "line": (number | null); "endLine": (number | null); "text": string; "by": string; "createdAt": string; "state": ("open" | "given" | "resolved" | "superseded"); "outcome": string; [key: string]: unknown; };
     PersonsFindingRow: (components["schemas"]["PersonsFinding"] & { "wave": (number | null); [key: string]: unknown; });
@@ -40,11 +41,13 @@ export interface components {
     Problem: { "status": number; "code": string; "detail": string; "remedy"?: string; [key: string]: unknown; };
     Project: { "id": string; "name": string; "createdAt": string; [key: string]: unknown; };
     PullRequest: { "repo": string; "branch": string; "base": (string | null); "number": (number | null); "url": (string | null); "wave": number; "commit": string; "status": string; "merge": string; "mergeCommit": (string | null); "checks": { "name": string; "state": ("pending" | "passed" | "failed"); "url": (string | null); }[]; "commits": { "sha": string; "title": string; "author": string; "at": string; }[]; "problem": (string | null); "remedy": (string | null); };
-    Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; "reason": (string | null); "startedAt": (string | null); "stoppedAt": (string | null); [key: string]: unknown; };
-    Schedule: { "id": string; "project": string; "name": string; "cron": string; "timezone": string; "status": ("active" | "paused"); "nextAt": (string | null); "failures": number; "lastBuildId": (string | null); "note": (string | null); [key: string]: unknown; };
+    Removal: { "busy": boolean; "keepsBuilds": boolean; "dryRun": boolean; "bytes": number; "items": components["schemas"]["Garbage"][]; [key: string]: unknown; };
+    Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; "reason": (string | null); "createdAt": string; "startedAt": (string | null); "stoppedAt": (string | null); [key: string]: unknown; };
+    SandboxUsage: { "id": string; "project": string; "projectId": string; "driver": string; "state": string; "wall": ({ "isolation": ("bubblewrap" | "users" | "none"); "runtime": (string | null); } | null); "reason": (string | null); "createdAt": string; "since": (string | null); "idleMs": (number | null); "cpus": (number | null); "memoryBytes": (number | null); "processes": (number | null); "diskBytes": (number | null); "diskCountedAt": (string | null); [key: string]: unknown; };
+    Schedule: { "id": string; "project": string; "projectId": string; "name": string; "cron": string; "timezone": string; "status": ("active" | "paused"); "nextAt": (string | null); "failures": number; "lastBuildId": (string | null); "lastRunAt": (string | null); "note": (string | null); [key: string]: unknown; };
     Session: { "tenant": string; "scopes": ("read" | "build" | "admin")[]; "name": string; [key: string]: unknown; };
     Settings: { "text": string; "tag": string; "restartNeeded": boolean; "items": { "name": string; "key": (string | null); "value": (string | null); "isSecret": boolean; "isSet": boolean; "source": string; [key: string]: unknown; }[]; [key: string]: unknown; };
-    Snapshot: { "id": string; "projectId": string; "state": string; "sizeBytes": (number | null); [key: string]: unknown; };
+    Snapshot: { "id": string; "project": string; "projectId": string; "sandboxId": string; "state": string; "reason": string; "format": string; "sizeBytes": (number | null); "sha256": (string | null); "error": (string | null); "createdAt": string; "expiresAt": string; [key: string]: unknown; };
     SpendingPart: { "day": string; "role": string; "model": string; "calls": number; "tokens": number; "usd": (number | null); "knownUsd": number; "unpricedCalls": number; [key: string]: unknown; };
     Spent: { "calls": number; "tokens": number; "usd": (number | null); "knownUsd": number; "unpricedCalls": number; };
     SpentSum: { "tokens": number; "usd": (number | null); "knownUsd": number; "unpricedCalls": number; };
@@ -64,7 +67,10 @@ export interface paths {
     get: { parameters: { query?: { "again"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Agents"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/audit": {
-    /** List who asked for which change, newest first */
+    /**
+     * List who asked for which change, newest first; in every tenant for admins of the default
+     * tenant
+     */
     get: { parameters: { query?: { "cursor"?: string; "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["AuditEntry"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds": {
@@ -83,6 +89,13 @@ export interface paths {
   "/api/v1/builds/{id}/approve": {
     /** Approve the wave or the drafted plan that waits */
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "by"?: string; "about"?: { "waveNumber": number; "sha": (string | null); }; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/bundle": {
+    /**
+     * Download what a build, a task or a wave made: a git bundle with its history as the branch
+     * main
+     */
+    get: { parameters: { path: { "id": string; }; query?: { "task"?: string; "wave"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/x-git-bundle": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/cancel": {
     /** Cancel a build and keep its work */
@@ -194,6 +207,10 @@ export interface paths {
      */
     get: { parameters: { query?: { "again"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Doctor"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
+  "/api/v1/gc": {
+    /** Remove what is kept longer than the settings say; with dryRun show what would go */
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "dryRun"?: boolean; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Removal"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
   "/api/v1/github": {
     /** Show how the server is signed in at GitHub and what it may do there; no secrets */
     get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["GitHubSignIn"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
@@ -211,18 +228,25 @@ export interface paths {
     get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["InboxItem"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/keys": {
-    /** List the keys of your tenant, newest first */
-    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Key"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** List the keys of your tenant, newest first; admins of the default tenant name any tenant */
+    get: { parameters: { query?: { "tenant"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Key"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Make a key; its text is in this answer only */
-    post: { parameters: {  }; requestBody: { content: { "application/json": { "name": string; "scope"?: ("read" | "build" | "admin"); "expiresInDays"?: number; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["NewKey"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "name": string; "scope"?: ("read" | "build" | "admin"); "expiresInDays"?: number; "expiresInHours"?: number; "tenant"?: string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["NewKey"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/keys/{id}": {
     /** Revoke a key, and end the sessions that it opened */
-    delete: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Key"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    delete: { parameters: { path: { "id": string; }; query?: { "tenant"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Key"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/notifications": {
-    /** List what `notify` sent, and what waits or was given up */
-    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "status"?: ("waiting" | "sent" | "dead"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Notification"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /**
+     * List what `notify` sent, and what waits or was given up; ?latest=true: the newest first,
+     * on one page
+     */
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "status"?: ("waiting" | "sent" | "dead"); "latest"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Notification"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/notifications/replay": {
+    /** Send a notification again, or all that were not sent, and wait for the outcome */
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "id"?: string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "tried": number; "failed": components["schemas"]["Notification"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/notifications/{id}/replay": {
     /** Send a notification again */
@@ -245,8 +269,8 @@ export interface paths {
     post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Preview"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects": {
-    /** List projects by name */
-    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Project"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** List projects by name, or find the one with this name */
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "name"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Project"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Make a project, or return the one with this name */
     post: { parameters: {  }; requestBody: { content: { "application/json": { "name": string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Project"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
@@ -291,11 +315,11 @@ export interface paths {
   };
   "/api/v1/projects/{id}/sandbox/snapshot": {
     /** Take a snapshot of a project's volume */
-    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Snapshot"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "format"?: string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Snapshot"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/sandbox/start": {
     /** Start a project's sandbox */
-    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Sandbox"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": (components["schemas"]["Sandbox"] & { "workspaceRoot": string; [key: string]: unknown; }); } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/sandbox/stop": {
     /** Stop a project's sandbox and keep its volume */
@@ -327,9 +351,13 @@ export interface paths {
     /** List sandboxes */
     get: { parameters: { query?: { "cursor"?: string; "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Sandbox"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
+  "/api/v1/sandboxes/usage": {
+    /** List sandboxes and kept volumes with what they use now: processors, memory and disk */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["SandboxUsage"][]; "warnings": string[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
   "/api/v1/sandboxes/{id}": {
-    /** Remove a sandbox, and its volume with ?volume=true */
-    delete: { parameters: { path: { "id": string; }; query?: { "volume"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Remove a sandbox, named by its id or project, and its volume with ?volume=true */
+    delete: { parameters: { path: { "id": string; }; query?: { "volume"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Sandbox"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/schedules": {
     /** List what starts builds by the clock, the next one first */
@@ -367,6 +395,10 @@ export interface paths {
      * If-Match
      */
     put: { parameters: {  }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Settings"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/snapshots": {
+    /** List the snapshots of volumes that are kept, being written or failed, oldest first */
+    get: { parameters: { query?: { "sandbox"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Snapshot"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/tenants": {
     /**

@@ -41,6 +41,8 @@ export interface Client {
    * Uploads a git bundle of the branch main as a source for builds of a project. Returns its id.
    */
   uploadSource(project: string, bundle: Blob): Promise<string>;
+  /** Returns the result of a build as a git bundle of the branch main. */
+  downloadResult(buildId: string): Promise<ReadableStream<Uint8Array>>;
   /** Yields an attempt's output: events `log` with `data.text`, then one event `end`. */
   followLog(
     of: { buildId: string; task: string; attempt?: number },
@@ -73,6 +75,11 @@ export function createClient({ baseUrl, key, fetch = (request) => globalThis.fet
       const body = await response.text();
       if (!response.ok) throw errorOfAnswer(response, body);
       return (JSON.parse(body) as { id: string }).id;
+    },
+    async downloadResult(buildId) {
+      const response = await request(new Request(`${root}/api/v1/builds/${part(buildId)}/bundle`, { headers }));
+      if (!response.ok || response.body === null) throw errorOfAnswer(response, await response.text());
+      return response.body;
     },
     followBuild: (buildId, options) => follow(`/builds/${part(buildId)}/events`, {}, options),
     followProject: (project, options) => follow(`/projects/${part(project)}/events`, {}, options),

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import type { GarbageItem } from "../api/garbage.ts";
 import type { ShownSetting } from "../api/settings.ts";
 import type { TakenEvent } from "../coordinator/build/request/take-events.ts";
 import type { Ports } from "../coordinator/port.ts";
@@ -66,6 +67,10 @@ export interface ServedApp {
     readonly settings: readonly ShownSetting[];
     /** Private hosts from which a plan may be fetched. */
     readonly planHosts: readonly string[];
+    readonly retention: {
+      /** How long builds are kept; null: for ever. */
+      readonly buildsMs: number | null;
+    };
   };
   /** The tenant whose rows `ports` and `feed` show. */
   readonly tenant: ServedTenant;
@@ -87,6 +92,13 @@ export interface ServedApp {
   send(...events: DomainEvent[]): Promise<TakenEvent[]>;
   /** Measures the builds, the engine's queue and the database's connections. */
   measures(): Promise<Measure[]>;
+  /** The data that has outlived its retention settings. */
+  readonly garbage: {
+    /** Finds what would go now, with its size. */
+    find(): Promise<readonly GarbageItem[]>;
+    /** Removes it; returns null if another process is already collecting. */
+    collect(): Promise<readonly GarbageItem[] | null>;
+  };
   /** Rejects if the database cannot be reached. */
   ping(): Promise<void>;
   /** Null with the embedded engine, which calls the functions itself. */

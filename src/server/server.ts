@@ -261,8 +261,8 @@ function shareUpgrades(server: Server, previews: PreviewHosts | undefined): void
   });
 }
 
-/** Only this becomes a WebSocket (api/shell.ts). */
-const socketPath = /^\/api\/v1\/builds\/[^/?]+\/shell(?:\?|$)/;
+/** Only these become a WebSocket (api/socket.ts). */
+const socketPath = /^\/api\/v1\/(?:builds\/[^/?]+\/shell|projects\/[^/?]+\/sandbox\/exec)(?:\?|$)/;
 const noUpgrade = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /** Returns the name under which this machine reaches a server that listens on `host`. */

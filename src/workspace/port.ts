@@ -170,6 +170,8 @@ export interface Workspace {
   compareSource(projectId: ProjectId, source: Plan["source"]): Promise<SourceState | null>;
   /** Writes main with its history to a bundle, for a server. */
   bundleMain(projectId: ProjectId, file: string): Promise<void>;
+  /** Writes a commit with its history to a bundle, in which it is the branch main. */
+  bundleCommit(projectId: ProjectId, sha: Sha, file: string): Promise<void>;
   /**
    * Makes the repository `to` from such a bundle, as a source of builds. Fails with `usage` for any
    * other file.

@@ -18,7 +18,7 @@ import { join } from "./authority/join.ts";
 import { moveRef, resolveCommit } from "./authority/refs.ts";
 import { prepareAuthority } from "./authority/source.ts";
 import { compareSource } from "./authority/source-state.ts";
-import { bundleMain, unpackUpload } from "./authority/upload.ts";
+import { bundleCommit, bundleMain, unpackUpload } from "./authority/upload.ts";
 import type { Sha, Workspace } from "./port.ts";
 import { excludedFolders, excludeRules } from "./trees/excludes.ts";
 import { commitTree } from "./trees/keep.ts";
@@ -71,6 +71,7 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
     },
     compareSource: (projectId, source) => inOrder(projectId, () => compareSource(sourceContextOf(projectId), source)),
     bundleMain: (projectId, file) => bundleMain(git, repositoryPath(projectId), file),
+    bundleCommit: (projectId, sha, file) => bundleCommit(git, repositoryPath(projectId), { sha, file }),
     unpackUpload: (upload) => unpackUpload(git, scratch, upload),
     resolve: (projectId, ref) => resolveCommit(git, repositoryPath(projectId), ref),
     moveRef: (projectId, ref, to, expected) => moveRef(git, repositoryPath(projectId), { ref, to, expected }),

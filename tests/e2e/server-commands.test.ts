@@ -1,61 +1,17 @@
-import { spawn } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, expect, it } from "vitest";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
+import { serveAt, timeless } from "../support/server-place.ts";
 
-const program = fileURLToPath(new URL("../../bin/wavesmith.js", import.meta.url));
 const noGates = { gates: { testing: false, critic: false, integration: false } };
 
 let place: CommandPlace;
 afterEach(() => place.close());
 
-/** Starts a server on the data directory; returns a command line that works on it alone. */
-async function startServer() {
-  const serve = place.start("serve", "--port", "0", "--json");
-  await serve.said("serve.started");
-  const { url, keyFile } = serve
-    .text()
-    .split("\n")
-    .filter((line) => line.includes('"serve.started"'))
-    .map((line) => JSON.parse(line) as { url: string; keyFile: string })[0]!;
-  const env = {
-    ...{ PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR },
-    WAVESMITH_SERVER: url,
-    WAVESMITH_KEY: readFileSync(keyFile, "utf8").trim(),
-    // Whatever it did to a data directory of its own would show.
-    WAVESMITH_DATA: join(place.folder, "untouched"),
-  };
-  const stop = async () => {
-    serve.child.kill("SIGTERM");
-    expect(await serve.ended).toBe(0);
-  };
-  const onServer = (...words: string[]) =>
-    new Promise<{ code: number | null; text: string }>((resolve) => {
-      const child = spawn(process.execPath, [program, ...words], { cwd: place.folder, env });
-      let text = "";
-      child.stdout.on("data", (data: Buffer) => {
-        text += data.toString();
-      });
-      child.stderr.on("data", (data: Buffer) => {
-        text += data.toString();
-      });
-      child.on("close", (code) => resolve({ code, text }));
-    });
-  return { onServer, stop };
-}
-
-/** Times, ages and the names of the two places differ from one moment to the next. */
-const timeless = (text: string): string =>
-  text
-    .replace(/(?:\b\d+(?:\.\d+)?(?:ms|s|m|h)\b ?)+/g, "TIME ")
-    .replace(/"durationMs":\d+/g, '"durationMs":0')
-    .replace(/ --data [^\s,]+/g, "");
-
 it("works on a server with the output of a data directory", { timeout: 300_000 }, async () => {
   place = createCommandPlace();
-  const { onServer, stop } = await startServer();
+  const { onServer, stop } = await serveAt(place);
   const here = (...words: string[]) => place.run(...words);
   mkdirSync(join(place.folder, "seed"));
   writeFileSync(join(place.folder, "seed", "seed.txt"), "from the folder of the plan\n");
@@ -111,9 +67,85 @@ it("works on a server with the output of a data directory", { timeout: 300_000 }
   const cancelled = await onServer("cancel", "--project", "slow", "--json");
   expect(JSON.parse(cancelled.text)).toMatchObject({ status: "cancelled" });
   expect((await running).code).toBe(3);
+  await stop();
+});
 
-  const local = await onServer("shell", id);
-  expect(local.code).toBe(2);
-  expect(local.text).toContain("works on a data directory, not on the server");
+it("manages a server as it manages a data directory", { timeout: 300_000 }, async () => {
+  place = createCommandPlace();
+  const { onServer, withInput, stop } = await serveAt(place);
+  const here = (...words: string[]) => place.run(...words);
+  const same = async (...words: string[]) => {
+    const [there, local] = [await onServer(...words), await here(...words)];
+    expect(timeless(there.text), words.join(" ")).toBe(timeless(local.text));
+    expect(there.code, words.join(" ")).toBe(local.code);
+    return local;
+  };
+  const plan = place.plan("shop", [{ id: "one", run: "echo one > one.txt" }], noGates);
+  expect(await onServer("build", plan)).toMatchObject({ code: 0 });
+
+  expect((await same("plan", plan)).code).toBe(0);
+  for (const words of [["gc"], ["gc", "--dry-run"], ["notifications"], ["schedules"], ["sandbox", "ls"]]) {
+    await same(...words);
+    await same(...words, "--json");
+  }
+  await same("notifications", "replay");
+  await same("notifications", "replay", "ntf_nobody");
+
+  expect(await withInput("Use UTC.\n", "memory", "set", "-")).toMatchObject({ code: 0 });
+  expect((await same("memory")).text).toContain("Use UTC.");
+  await same("memory", "--json");
+  await same("memory", "--project", "nobody");
+  await same("memory", "forget");
+
+  const made = JSON.parse((await onServer("keys", "create", "ci", "--expires", "12h", "--json")).text.split("\n")[0]!);
+  expect(made).toMatchObject({ name: "ci", scope: "build", tenant: "default", key: expect.stringMatching(/^wsk_/) });
+  expect((await onServer("keys", "create", "ada", "--tenant", "acme")).text).toContain("tenant acme");
+  expect((await same("keys", "list")).text).toContain(made.id);
+  expect((await same("keys", "list", "--tenant", "acme", "--json")).text).toContain('"name":"ada"');
+  expect((await onServer("keys", "revoke", made.id)).text).toBe(`revoked ${made.id} (ci)\n`);
+  expect((await same("audit")).text).toContain("DELETE /keys/{id}");
+  await same("audit", "--json");
+  await same("tenants");
+
+  writeFileSync(
+    join(place.folder, "wavesmith.yaml"),
+    `on: { schedule: [{ name: nightly, cron: "0 3 * * *" }] }\nplan: ./shop.json\n`,
+  );
+  const added = await onServer("schedules", "add", "--json");
+  const { id } = JSON.parse(added.text).schedules[0] as { id: string };
+  expect((await onServer("schedules", "pause", id)).text).toContain("paused");
+  expect((await same("schedules")).text).toContain("nightly");
+  expect((await onServer("schedules", "remove", id)).code).toBe(0);
+  expect((await same("schedules")).text).toContain("no schedules");
+  await stop();
+});
+
+it("manages the sandboxes of a server", { timeout: 300_000 }, async () => {
+  place = createCommandPlace();
+  const { onServer, stop } = await serveAt(place);
+  const here = (...words: string[]) => place.run(...words);
+  const same = async (...words: string[]) => {
+    const [there, local] = [await onServer(...words), await here(...words)];
+    expect(timeless(there.text), words.join(" ")).toBe(timeless(local.text));
+    expect(there.code, words.join(" ")).toBe(local.code);
+    return local.text;
+  };
+  const plan = place.plan("shop", [{ id: "one", run: "echo one > one.txt" }], noGates);
+  expect(await onServer("build", plan)).toMatchObject({ code: 0 });
+  expect(await same("sandbox", "start", "shop")).toContain("the sandbox of shop runs");
+  expect(await same("sandbox", "stop", "shop")).toContain("is stopped");
+  await same("sandbox", "stop", "shop", "--json");
+  const taken = await onServer("sandbox", "snapshot", "shop", "--json");
+  const { snapshot } = JSON.parse(taken.text) as { snapshot: { id: string; project: string } };
+  expect(snapshot.project).toBe("shop");
+  expect(await same("sandbox", "snapshot", "--list")).toContain(snapshot.id);
+  await same("sandbox", "snapshot", "shop", "--list", "--json");
+  await same("sandbox", "snapshot", "shop", "--format", "rar");
+  expect(await same("sandbox", "restore", "shop")).toContain(snapshot.id);
+  await same("sandbox", "restore", "shop", "snap_nobody");
+  expect((await onServer("sandbox", "rm", "shop")).text).toContain("and its volume kept");
+  expect(await same("sandbox", "ls")).toContain("volume kept");
+  expect(await same("sandbox", "stop", "shop")).toContain("only its volume is kept");
+  await same("sandbox", "start", "nobody", "--json");
   await stop();
 });

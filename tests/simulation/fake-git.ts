@@ -69,6 +69,9 @@ export function createFakeWorkspace(git: FakeGit, turn: (name: string) => Promis
     async bundleMain() {
       throw new Error("no source is sent from here");
     },
+    async bundleCommit() {
+      throw new Error("no result is sent from here");
+    },
     async unpackUpload() {
       throw new Error("no source is received here");
     },

@@ -47,13 +47,14 @@ describe("the command line", () => {
     [["build", "x.yaml", "--planner-prompt", "p.md"], /--planner-prompt goes with --brief alone/],
     [["builds", "--server", "nowhere"], /nowhere is not the address of a server/],
     [["builds", "--server", "http://x", "--data", "y"], /--server and --data exclude each other/],
-    [["keys", "list", "--server", "http://x"], /this command works on a data directory, not on the server http:\/\/x/],
-    [["audit", "--server", "http://x"], /works on a data directory/],
-    [["gc", "--server", "http://x"], /works on a data directory/],
-    [["open", "--server", "http://x"], /works on a data directory/],
-    [["mcp", "--server", "http://x"], /works on a data directory/],
-    [["backup", "b.tgz", "--server", "http://x"], /works on a data directory/],
-    [["restore", "b.tgz", "--server", "http://x"], /works on a data directory/],
+    [["serve", "--server", "http://x"], /works on a data directory, not on the server http:\/\/x: it starts one/],
+    [["backup", "b.tgz", "--server", "http://x"], /works on a data directory.*: a backup holds the keys/],
+    [["restore", "b.tgz", "--server", "http://x"], /works on a data directory.*: it makes a new data directory/],
+    [["github", "setup", "--server", "http://x"], /works on a data directory.*: it keeps a secret/],
+    [["prices", "--server", "http://x"], /works on a data directory.*: prices are a file/],
+    [["prices", "update", "--server", "http://x"], /works on a data directory.*: prices are a file/],
+    [["agents", "install", "codex", "--server", "http://x"], /works on a data directory.*: it installs a program/],
+    [["sandbox", "image", "build", "--server", "http://x"], /works on a data directory.*: it builds with the Docker/],
     [["builds", "--sandbox", "moon"], /there is no sandbox driver moon/],
     [["builds", "--engine", "steam"], /steam/],
     [["answer"], /missing required argument 'build'\n.*wavesmith answer --help/],
@@ -315,7 +316,12 @@ describe("a build as JSON", () => {
   });
 
   it("tells a task that conflicted from one that its wave never started", () => {
-    const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const options = {
+      interrupted: false,
+      ...{ repository: "/r", authority: "/r" },
+      hints: createHints({ environment: {} }),
+      now: moment(9),
+    };
     const lines = statusLines(done, options).map((line) => line.text);
     expect(lines).toContain("  api (backend): conflicted, runs again in a later wave");
     const stopped = view({
@@ -332,7 +338,12 @@ describe("a build as JSON", () => {
   });
 
   it("says of a build that was rolled back, and of a wave that is waiting for approval, what to type next", () => {
-    const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const options = {
+      interrupted: false,
+      ...{ repository: "/r", authority: "/r" },
+      hints: createHints({ environment: {} }),
+      now: moment(9),
+    };
     const texts = (given: BuildView): string[] => statusLines(given, options).map((line) => line.text);
     const back = view({
       build: { status: "waiting", reason: "rolled back to wave 0" },
@@ -352,7 +363,12 @@ describe("a build as JSON", () => {
   });
 
   it("names the key as what to set before a retry when an agent could not sign in", () => {
-    const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const options = {
+      interrupted: false,
+      ...{ repository: "/r", authority: "/r" },
+      hints: createHints({ environment: {} }),
+      now: moment(9),
+    };
     const reason = "the agent ended: not signed in: the model failed (401): invalid x-api-key";
     const refused = view({
       build: { status: "failed", endedAt: moment(30) },
@@ -377,14 +393,24 @@ describe("a build as JSON", () => {
     ["local-unsafe", { isolation: "none", runtime: null }, "sandbox local-unsafe (no wall), "],
     ["local", null, "sandbox local, "],
   ] as const)("names the wall in force in its status: %s, %j", (sandboxDriver, sandboxWall, text) => {
-    const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const options = {
+      interrupted: false,
+      ...{ repository: "/r", authority: "/r" },
+      hints: createHints({ environment: {} }),
+      now: moment(9),
+    };
     const given = view({ build: { sandboxDriver }, sandboxWall });
     expect(statusLines(given, options)[1]!.text).toContain(text);
     expect(statusJson(given, options)).toMatchObject({ sandbox: sandboxDriver, sandboxWall });
   });
 
   it("says in its status whether it was interrupted and what to type then", () => {
-    const options = { interrupted: true, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const options = {
+      interrupted: true,
+      ...{ repository: "/r", authority: "/r" },
+      hints: createHints({ environment: {} }),
+      now: moment(9),
+    };
     const lines = statusLines(view(), options).map((line) => line.text);
     expect(lines).toContain("  interrupted: no process drives it. To continue: wavesmith resume bld_1");
     expect(statusJson(view(), options)).toMatchObject({ interrupted: true, status: "running", buildId: "bld_1" });

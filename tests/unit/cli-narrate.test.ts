@@ -93,7 +93,7 @@ describe("the lines about events of a build", () => {
 
 describe("the last lines of a build", () => {
   const hints = createHints({ environment: {}, data: "/d" });
-  const options = { repository: "/d/my repo.git", hints, now: moment(60) };
+  const options = { authority: "/d/my repo.git", hints, now: moment(60) };
   const words = (given: BuildView) => summary(given, options).map((line) => line.text);
 
   it("give status, head and how to fetch it", () => {

@@ -25,7 +25,7 @@ const planning = { ...asked.tasks[0]!, key: "plan", agent: "planner", definition
 const waiting = { ...asked, tasks: [{ ...planning, status: "completed" as const }, ...asked.tasks] };
 const file = "/data/plans/bld_1.yaml";
 const options = {
-  repository: "/r",
+  ...{ repository: "/r", authority: "/r" },
   planFile: file,
   hints: createHints({ environment: {} }),
   now: new Date(0),

@@ -67,7 +67,11 @@ describe("questions of agents to a person", () => {
   });
 
   it("stands in the status while it is open, and not once its time is over", () => {
-    const options = { interrupted: false, repository: "/r", hints: { command, rewrite: (text: string) => text } };
+    const options = {
+      interrupted: false,
+      ...{ repository: "/r", authority: "/r" },
+      hints: { command, rewrite: (text: string) => text },
+    };
     const now = moment(20);
     const given = view({ questions: [asked(7), asked(8, answered)] });
     const lines = statusLines(given, { ...options, now }).map(({ text }) => text);

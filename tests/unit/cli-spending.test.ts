@@ -10,7 +10,12 @@ import { statusLines } from "../../src/cli/view/status-lines.ts";
 import { summary } from "../../src/cli/view/summary.ts";
 import { attempt, type BuildGiven, gate, moment, plan, view, wave } from "./cli-views.ts";
 
-const options = { interrupted: false, repository: "/r.git", hints: createHints({ environment: {} }), now: moment(20) };
+const options = {
+  interrupted: false,
+  ...{ repository: "/r.git", authority: "/r.git" },
+  hints: createHints({ environment: {} }),
+  now: moment(20),
+};
 const priced = (calls: number, count: number, microUsd: number) => ({ calls, tokens: count, microUsd });
 
 /**

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import type { GarbageItem } from "../../api/garbage.ts";
 import type { Config } from "../../config.ts";
 import type { Database } from "../../store/connection/connection.ts";
 import { sessionOf } from "../../store/connection/session.ts";
@@ -12,15 +13,9 @@ import { openRepositories, type Refs, type WholeRepositories } from "../../works
 // RT1. Only what is over goes: never anything of a build that runs or waits, of a project's newest
 // build or of its newest completed one, and never a restore point of a build that stays.
 
-/** One thing that has outlived its retention setting. */
-export interface Garbage {
-  readonly kind: "build" | "output" | "branches" | "volume" | "snapshot";
-  readonly project: string;
+/** One thing that has outlived its retention setting, with what its removal needs. */
+export interface Garbage extends GarbageItem {
   readonly projectId: string;
-  /** The id of the build, sandbox or snapshot. */
-  readonly id: string;
-  /** The disk space that it takes; null if only its driver knows. */
-  readonly bytes: number | null;
   /** The refs that go with it. */
   readonly refs: Refs;
 }

@@ -37,11 +37,12 @@ export function directoryBuilds({ config, store, database }: Directory): Builds 
       const view = await createBuildReader(store, buildId).read();
       const { status, projectId } = view.build;
       const moves = movingBuildStatuses.includes(status);
+      const authority = await authorityPath(config, projectId);
       return {
         view,
         interrupted: moves && !(await isServed(await database(), projectId)),
         isServed: view.preview !== null && (await isAllServed(await database())),
-        repository: await authorityPath(config, projectId),
+        ...{ repository: authority, authority },
         planFile: waitingPlanFile(config, view),
       };
     },
@@ -59,6 +60,7 @@ export function directoryBuilds({ config, store, database }: Directory): Builds 
       const { projectId, from, to } = await diffSpan(store, buildId, of);
       return (await createWorkspaceFor(config)).diff(projectId, from, to, { maxBytes: maxDiffBytes });
     },
+    fetchResult: ({ build }) => authorityPath(config, build.projectId),
   };
 }
 

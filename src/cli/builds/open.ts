@@ -84,6 +84,6 @@ function noBuilds({ dataDir }: Config): Builds {
     latest: async () => null,
     list: async () => ({ builds: [], more: false, spent: { tokens: 0, usd: 0, knownUsd: 0, unpricedCalls: 0 } }),
     ...{ see: missing, watch: missing, isDriven: missing, status: missing, jobs: missing, output: missing },
-    ...{ changes: missing, diff: missing },
+    ...{ changes: missing, diff: missing, fetchResult: missing },
   };
 }

@@ -8,6 +8,7 @@ import type { PlanEdit } from "../../coordinator/plan/edited-tasks.ts";
 import type { OtherAgent } from "../../coordinator/plan/other-agent.ts";
 import type { GivenComment } from "../../coordinator/wave/comments.ts";
 import type { BuildStatus } from "../../domain/status.ts";
+import type { OwnRepository } from "../parts/repository.ts";
 import type { ChangedFile } from "../parts.ts";
 
 // The operations that commands need wherever the builds are: in a data directory (`directory.ts`)
@@ -22,6 +23,8 @@ export interface SeenBuild {
   readonly isServed: boolean;
   /** The path of the project's repository, on the machine where the builds are. */
   readonly repository: string;
+  /** The same path if git can fetch from it here; null for a server. */
+  readonly authority: string | null;
   /** The file of the plan that waits for approval; null if there is none. */
   readonly planFile: string | null;
 }
@@ -83,6 +86,8 @@ export interface Builds {
   output(buildId: string, jobKey: string, after: number): Promise<readonly LogChunk[]>;
   changes(buildId: string, of: DiffOf): Promise<Changes>;
   diff(buildId: string, of: DiffOf): Promise<string>;
+  /** Returns where git can fetch a build's result from; a server's is put into `repository`. */
+  fetchResult(view: BuildView, repository: OwnRepository): Promise<string>;
 }
 
 /** Looks at builds and steers them. */

@@ -3,7 +3,9 @@ import type { MessageWay } from "../../coordinator/attempt/messages.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { endedBuildStatuses } from "../../domain/status.ts";
 import type { Server } from "../context.ts";
+import { deliveryParts } from "../parts/repository.ts";
 import type { Asking } from "./ask-server.ts";
+import { defined } from "./defined.ts";
 import type { BuildList, Builds, Changes, SteeredBuilds } from "./port.ts";
 import { sendablePlan } from "./sendable-plan.ts";
 import { inOurWords } from "./server-errors.ts";
@@ -28,7 +30,7 @@ function lookedAt({ url }: Server, asking: Asking): Builds {
     list,
     async see(id) {
       const { view, repository, planFile } = await sent(id);
-      return { view, repository, planFile, interrupted: false, isServed: view.preview !== null };
+      return { view, repository, authority: null, planFile, interrupted: false, isServed: view.preview !== null };
     },
     watch: (buildId, from) => watchServer(asking, buildId, from),
     isDriven: async () => true,
@@ -45,21 +47,20 @@ function lookedAt({ url }: Server, asking: Asking): Builds {
       return items.map(({ at, startsAt, text }) => ({ at: new Date(at), startsAt, text }));
     },
     async changes(id, of) {
-      const params = { path: { id }, query: given(of) };
+      const params = { path: { id }, query: defined(of) };
       const changes = await inOurWords(dataOf(api.GET("/api/v1/builds/{id}/changes", { params })));
       return changes as unknown as Changes;
     },
     diff(id, of) {
-      const params = { path: { id }, query: given(of) };
+      const params = { path: { id }, query: defined(of) };
       return inOurWords(dataOf(api.GET("/api/v1/builds/{id}/diff", { params, parseAs: "text" })));
+    },
+    async fetchResult({ build: { id, projectId } }, own) {
+      const { receiveResult } = await deliveryParts();
+      return receiveResult(own, projectId, await inOurWords(client.downloadResult(id)));
     },
   };
 }
-
-/** Leaves out what is undefined, as JSON does. */
-type Given<Fields> = { [Name in keyof Fields]: Exclude<Fields[Name], undefined> };
-const given = <Fields extends object>(fields: Fields): Given<Fields> =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Given<Fields>;
 
 /** The builds of a server, for a command that changes them. */
 export function serverBuilds(server: Server, asking: Asking): SteeredBuilds {
@@ -87,7 +88,7 @@ export function serverBuilds(server: Server, asking: Asking): SteeredBuilds {
       return true;
     },
     async retry(id, how) {
-      const answer = api.POST("/api/v1/builds/{id}/retry", { params: params(id), body: given(how) });
+      const answer = api.POST("/api/v1/builds/{id}/retry", { params: params(id), body: defined(how) });
       await inOurWords(dataOf(answer));
     },
     async resume(id) {

@@ -1,4 +1,4 @@
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, duration } from "../output/format.ts";
@@ -11,6 +11,7 @@ import { traitsOf } from "../parts.ts";
  * in place.
  */
 export async function install(context: Context, name: string): Promise<number> {
+  await refuseServer(context, "it installs a program on this machine");
   const config = await context.config();
   const startedAt = Date.now();
   const abort = new AbortController();

@@ -1,5 +1,6 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { builtInRoles } from "../../domain/plan/plan.ts";
+import { type ServerApi, serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { harmless, oneLine } from "../output/format.ts";
@@ -30,13 +31,13 @@ export interface AgentReport extends KnownAgent {
 
 /** `agents`: tries every known agent in a sandbox and reports what each one lacks. */
 export async function agents(context: Context): Promise<number> {
-  const config = await context.config();
   const onTrial = (count: number): void => {
     if (!context.json && context.out.live) context.out.note(`trying ${count} agents…`);
   };
-  const report = await reportAgents(config, onTrial);
+  const server = await serverApi(context);
+  const report = server === null ? await reportAgents(await context.config(), onTrial) : await reportOfServer(server);
   if (context.json) context.out.json(report);
-  else printReports(context, config, { ...report, reports: report.agents });
+  else printReports(context, report);
   return report.untried === null ? exit.ok : exit.environment;
 }
 
@@ -113,18 +114,17 @@ function rolesOf({ briefAgent }: Config): Role[] {
 const agentText = ({ runtime, command, model }: NonNullable<Config["briefAgent"]>): string =>
   [runtime, command, model].filter((part) => part !== null).join(" ");
 
-interface Told {
-  readonly reports: readonly AgentReport[];
-  readonly untried: Lack | null;
-  readonly servers: readonly CompatibleServer[];
+type Report = Awaited<ReturnType<typeof reportAgents>>;
+
+/** Has a server try the agents on its machine. */
+async function reportOfServer({ api, ask }: ServerApi): Promise<Report> {
+  return (await ask(api.GET("/api/v1/agents", { params: { query: { again: "true" } } }))) as unknown as Report;
 }
 
-function printReports(context: Context, config: Config, { reports, untried, servers }: Told): void {
+function printReports(context: Context, { agents: reports, untried, servers, sandbox, roles }: Report): void {
   const { out, hints } = context;
   if (untried !== null) {
-    out.line(
-      `${out.paint("bad", "✗")} no agent could be tried with --sandbox ${config.sandboxDriver}: ${untried.what}`,
-    );
+    out.line(`${out.paint("bad", "✗")} no agent could be tried with --sandbox ${sandbox}: ${untried.what}`);
     out.line(`    remedy: ${hints.rewrite(untried.remedy)}`);
   }
   for (const report of reports) {
@@ -141,7 +141,7 @@ function printReports(context: Context, config: Config, { reports, untried, serv
   for (const server of servers) for (const line of serverLines(server)) out.line(line);
   out.line("Any other agent: `runtime: acp` for the Agent Client Protocol, `runtime: command` for any program.");
   out.line("Roles that a plan does not configure:");
-  for (const { role, runtime } of rolesOf(config)) out.line(`  ${role.padEnd(15)} ${runtime}`);
+  for (const { role, runtime } of roles) out.line(`  ${role.padEnd(15)} ${runtime}`);
 }
 
 const maxModels = 50;

@@ -77,10 +77,10 @@ function printStart({ out, json }: Context, presenter: Presenter, view: BuildVie
 }
 
 /** The process that drives the build delivers it; this one only prints. */
-function printEnd({ out, hints, json }: Context, { view, repository, planFile }: SeenBuild): number {
+function printEnd({ out, hints, json }: Context, { view, repository, authority, planFile }: SeenBuild): number {
   if (json) out.json(buildFinished(view, repository, planFile));
   else {
-    for (const { tone, text } of summary(view, { repository, planFile, hints, now: new Date() })) {
+    for (const { tone, text } of summary(view, { authority, planFile, hints, now: new Date() })) {
       out.line(out.paint(tone, text));
     }
   }

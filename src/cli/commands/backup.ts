@@ -10,7 +10,7 @@ import { isUsed } from "../parts.ts";
  * `backup FILE`: writes everything that another machine needs to continue the builds into one file.
  */
 export async function backup(context: Context, file: string): Promise<number> {
-  await refuseServer(context);
+  await refuseServer(context, "a backup holds the keys and the files of the machine");
   const config = await context.config();
   if (!isUsed(config)) {
     throw new WavesmithError("not-found", `there is nothing to back up in ${config.dataDir}`, {
@@ -29,7 +29,7 @@ export async function backup(context: Context, file: string): Promise<number> {
 
 /** `restore FILE`: makes a new data directory of a backup. */
 export async function restore(context: Context, file: string): Promise<number> {
-  await refuseServer(context);
+  await refuseServer(context, "it makes a new data directory");
   const config = await context.config();
   const { createdAt, projects } = await restoreBackup(config, resolve(file));
   const { dataDir } = config;

@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { describeWall } from "../../domain/sandbox/sandbox.ts";
+import { type ServerApi, serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, count, oneLine } from "../output/format.ts";
@@ -37,11 +38,24 @@ export interface Check {
 /** `doctor`: tries everything that building needs and says how to fix what does not work. */
 export async function doctor(context: Context): Promise<number> {
   const onFound = context.json ? () => undefined : (check: Check) => printCheck(context, check);
-  const { ok, checks } = await checkMachine(await context.config(), onFound);
+  const server = await serverApi(context);
+  const { ok, checks } = await (server === null
+    ? checkMachine(await context.config(), onFound)
+    : checkServer(server, onFound));
   if (context.json) context.out.json({ ok, checks });
-  else if (!ok) context.out.line("This machine cannot build yet; see the remedies above.");
-  else context.out.line(`This machine can build. To see its agents: ${context.hints.command("agents")}`);
+  else {
+    const machine = server === null ? "This machine" : "The server's machine";
+    if (!ok) context.out.line(`${machine} cannot build yet; see the remedies above.`);
+    else context.out.line(`${machine} can build. To see its agents: ${context.hints.command("agents")}`);
+  }
   return ok ? exit.ok : exit.environment;
+}
+
+/** Has a server try its machine, and shows the result at once. */
+async function checkServer({ api, ask }: ServerApi, onFound: (check: Check) => void) {
+  const report = await ask(api.GET("/api/v1/doctor", { params: { query: { again: "true" } } }));
+  for (const check of report.checks) onFound(check);
+  return report;
 }
 
 /** Tries everything, one after the other. */

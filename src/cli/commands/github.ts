@@ -18,7 +18,7 @@ export interface GitHubSetupOptions {
 
 /** `github setup`: signs in to GitHub with a token from the terminal or stdin, or as an App. */
 export async function githubSetup(context: Context, { appId, keyFile }: GitHubSetupOptions): Promise<number> {
-  await refuseServer(context);
+  await refuseServer(context, "it keeps a secret on the machine that delivers");
   const connection = githubConnection(await context.config());
   if ((appId === undefined) !== (keyFile === undefined)) {
     throw new WavesmithError("usage", "a GitHub App needs both --app ID and --key FILE");

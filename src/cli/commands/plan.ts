@@ -1,6 +1,8 @@
-import type { PlanFault } from "../../domain/plan/plan.ts";
+import type { Plan, PlanFault } from "../../domain/plan/plan.ts";
 import { createTaskGraph } from "../../domain/plan/task-graph.ts";
 import { planWaves } from "../../domain/plan/wave-planner.ts";
+import { readPlanForServer, sendablePlan } from "../builds/sendable-plan.ts";
+import { type ServerApi, serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { count } from "../output/format.ts";
@@ -13,10 +15,13 @@ import { planLines } from "../view/plan-lines.ts";
  * lacks the values of secrets.
  */
 export async function plan(context: Context, file: string): Promise<number> {
-  const { plan: whole, outline: read, graph, refused, ...found } = await readPlan(file, context.environment);
-  const models = whole === null ? { faults: [], warnings: [] } : await checkPlanModels(await context.config(), whole);
-  for (const warning of [...found.warnings, ...models.warnings]) context.warn(warning);
-  const faults = [...found.faults, ...models.faults];
+  const server = await serverApi(context);
+  const reading = server === null ? readPlan(file, context.environment) : readPlanForServer(file);
+  const { plan: whole, outline: read, graph, refused, ...found } = await reading;
+  const more =
+    whole === null ? noFaults : await (server === null ? checkHere(context, whole) : checkThere(server, file));
+  for (const warning of [...found.warnings, ...more.warnings]) context.warn(warning);
+  const faults = [...found.faults, ...more.faults];
   if (read === null) {
     printFaults(context, file, faults);
     return exit.usage;
@@ -34,6 +39,22 @@ export async function plan(context: Context, file: string): Promise<number> {
   for (const line of refusals(file, refused)) context.out.line(context.out.paint("warn", line));
   if (faults.length > 0) printFaults(context, file, faults);
   return code;
+}
+
+interface Checked {
+  readonly faults: readonly PlanFault[];
+  readonly warnings: readonly string[];
+}
+
+const noFaults: Checked = { faults: [], warnings: [] };
+
+const checkHere = async (context: Context, plan: Plan): Promise<Checked> =>
+  checkPlanModels(await context.config(), plan);
+
+/** A server knows which secrets it has. It gets a plan whose files are inside, so lines mean nothing. */
+async function checkThere({ api, ask }: ServerApi, file: string): Promise<Checked> {
+  const { faults, warnings } = await ask(api.POST("/api/v1/plans/check", { body: await sendablePlan(file) }));
+  return { faults: faults.map((fault) => ({ ...fault, line: null })), warnings };
 }
 
 function printFaults({ out, json }: Context, file: string, faults: readonly PlanFault[]): void {

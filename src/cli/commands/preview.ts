@@ -34,13 +34,14 @@ export async function preview(
   name: string | undefined,
   { wait }: { wait: boolean },
 ): Promise<number> {
-  await requireBuilds(context);
+  const isSent = (await context.server()) !== null;
+  if (!isSent) await requireBuilds(context);
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
   context.out.onClosed(() => interrupts.raise(readerGone));
   const signal = signalOf(interrupts);
   try {
-    if ((await context.server()) !== null) return await showServed(context, { presenter, name, signal });
+    if (isSent) return await showServed(context, { presenter, name, signal });
     return await withSession(context, presenter, async (session) => {
       const buildId = await findBuildOrLatest(session.app.store, context, name);
       return show({ context, session, presenter, buildId, noWait: !wait, signal });

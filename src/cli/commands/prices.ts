@@ -1,9 +1,12 @@
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { fetchPrices, keepPrices, newestPrices } from "../parts/prices.ts";
 
+const pricesAreFiles = "prices are a file in the data directory";
+
 /** `prices`: shows which price list is in use. */
 export async function prices(context: Context): Promise<number> {
+  await refuseServer(context, pricesAreFiles);
   const { dataDir, models } = await context.config();
   const list = await newestPrices(dataDir);
   const { date, source } = list;
@@ -19,6 +22,7 @@ export async function prices(context: Context): Promise<number> {
 
 /** `prices update`: fetches the public price list for processes that start from now on. */
 export async function updatePrices(context: Context): Promise<number> {
+  await refuseServer(context, pricesAreFiles);
   const { dataDir, models } = await context.config();
   const list = await fetchPrices(models.pricesUrl, new Date());
   const file = await keepPrices(dataDir, list);

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, duration, oneLine } from "../output/format.ts";
@@ -17,6 +17,7 @@ export interface ImageOptions {
  * the engine's build.
  */
 export async function sandboxImageBuild(context: Context, options: ImageOptions): Promise<number> {
+  await refuseServer(context, "it builds with the Docker of this machine");
   const config = await context.config();
   const startedAt = Date.now();
   const steps = context.json ? asJson(context.out) : context.out.live ? asLive(context.out) : asLines(context.out);

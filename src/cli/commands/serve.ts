@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { present } from "../../domain/known.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { dashboardFiles } from "../dashboard-files.ts";
 import { withServedApp } from "../data/served-app.ts";
 import { recordAddress } from "../data/server-address.ts";
@@ -20,6 +20,8 @@ export interface ServeOptions {
 
 /** `serve`: drives the builds of every project and answers HTTP until it is stopped. */
 export async function serve(given: Context, options: ServeOptions): Promise<number> {
+  // WAVESMITH_SERVER may be set on the machine of that very server.
+  if (given.options.server !== undefined) await refuseServer(given, "it starts one");
   const port = portOf(options.port);
   const config = await given.config();
   const log = config.log === "json" ? await openJsonLog(given, config) : null;

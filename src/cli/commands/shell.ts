@@ -1,5 +1,8 @@
-import type { BuildShell } from "../../api/build-shell.ts";
-import type { Context } from "../context.ts";
+import type { BuildShell, TerminalSize } from "../../api/build-shell.ts";
+import { chooseBuild } from "../builds/choose-build.ts";
+import { withBuilds } from "../builds/open.ts";
+import { openServerSocket } from "../builds/server-socket.ts";
+import type { Context, Server } from "../context.ts";
 import { findBuildOrLatest } from "../data/find-build.ts";
 import { stopIdleSandbox } from "../data/session.ts";
 import { withSteering } from "../data/steering.ts";
@@ -11,19 +14,27 @@ import { exit } from "../output/exit-codes.ts";
  * what needs a look. The plan's setup runs there first, and the shell has its variables. Changes
  * are discarded on exit.
  */
-export function openShell(context: Context, name: string | undefined, taskKey: string | undefined): Promise<number> {
+export async function openShell(
+  context: Context,
+  name: string | undefined,
+  taskKey: string | undefined,
+): Promise<number> {
+  const server = await context.server();
+  if (server === null) return openHere(context, name, taskKey);
+  return withBuilds(context, "shell", async (builds) =>
+    openThere(context, server, { buildId: await chooseBuild(builds, context, name), taskKey }),
+  );
+}
+
+function openHere(context: Context, name: string | undefined, taskKey: string | undefined): Promise<number> {
   return withSteering(context, async ({ app }) => {
     const buildId = await findBuildOrLatest(app.store, context, name);
     const build = await app.store.builds.get({ id: buildId });
-    const { openBuildShell } = await import("../../api/build-shell.ts");
+    const { openBuildShell, setUpShell } = await import("../../api/build-shell.ts");
     const before = await app.ports.driver(build.sandboxDriver).find(build.projectId);
     const shell = await openBuildShell(app.ports, build, { name: String(process.pid), taskKey });
-    if (!context.json)
-      context.out.note(
-        `temporary checkout of ${shell.what} (${shell.sha.slice(0, 12)}); changes are discarded on exit`,
-      );
     try {
-      if (shell.setup !== null) await setUp(context, shell.guest, shell.setup);
+      await whileInterruptible((signal) => setUpShell(shell, { ...opening(context), signal }));
       return await converse(shell);
     } finally {
       await shell.close();
@@ -33,49 +44,87 @@ export function openShell(context: Context, name: string | undefined, taskKey: s
   });
 }
 
-type Guest = BuildShell["guest"];
+/** Shows what happens before the shell is ready. */
+const opening = ({ json, out, warn }: Context) => ({
+  note: (text: string): void => (json ? undefined : out.note(text)),
+  warn,
+  write: (data: Buffer): void => void process.stderr.write(data),
+});
 
-/**
- * Runs the setup before the shell opens. Ctrl-C skips the rest of it; a failure is only reported.
- */
-async function setUp(context: Context, guest: Guest, spec: Parameters<Guest["startJob"]>[1]): Promise<void> {
-  const { followJob } = await import("../../api/build-shell.ts");
-  const key = `shell-setup-${process.pid}-${Date.now()}`;
-  context.out.note("setting up the tree; Ctrl-C skips it");
+/** Runs `work` with a signal that Ctrl-C aborts. */
+async function whileInterruptible(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const interrupts = watchInterrupts(process);
-  const skipped = { reason: "the setup was skipped", graceMs: 500 };
-  interrupts.on(() => void guest.cancelJob(key, skipped).catch(() => undefined)); // Done again below, where it may fail.
+  const stopping = new AbortController();
+  interrupts.on(() => stopping.abort());
   try {
-    await guest.startJob(key, spec);
-    await followJob(guest, key, (data) => void process.stderr.write(data));
-    const state = await guest.findJob(key);
-    const failed = state?.stages.find(({ exitCode }) => exitCode !== 0);
-    if (interrupts.count > 0) context.warn("setup was skipped");
-    else if (failed !== undefined) context.warn(`${failed.name} failed (exit ${failed.exitCode ?? "unknown"})`);
+    await work(stopping.signal);
   } finally {
     interrupts.dispose();
-    await guest.cancelJob(key, skipped);
-    await guest.forgetJob(key);
   }
+}
+
+interface AskedShell {
+  readonly buildId: string;
+  readonly taskKey: string | undefined;
+}
+
+/** Connects this terminal with a shell on a server. */
+async function openThere(context: Context, server: Server, { buildId, taskKey }: AskedShell): Promise<number> {
+  const size = ownTerminal();
+  const asked = new URLSearchParams({ terminal: String(size !== null) });
+  if (taskKey !== undefined) asked.set("task", taskKey);
+  for (const [name, value] of Object.entries(size ?? {})) asked.set(name, String(value));
+  const socket = await openServerSocket(server, `/builds/${encodeURIComponent(buildId)}/shell?${asked}`);
+  const { note, warn, write } = opening(context);
+  const interrupts = watchInterrupts(process);
+  let input: { end(): void } | null = null;
+  interrupts.on(() => (input === null ? socket.say({ skip: true }) : socket.close()));
+  const begin = (): void => {
+    input = forwardInput(size !== null, (data, end) => {
+      const sent = data.length === 0 ? Promise.resolve() : socket.send(data);
+      return end ? sent.then(() => socket.say({ end: true })) : sent;
+    });
+  };
+  try {
+    const code = await socket.read({
+      output: (data) => (input === null ? write(data) : void process.stdout.write(data)),
+      said({ note: noted, warning, ready }) {
+        if (typeof noted === "string") note(noted);
+        else if (typeof warning === "string") warn(warning);
+        else if (ready === true) begin();
+      },
+    });
+    return code ?? exit.failed;
+  } finally {
+    (input as { end(): void } | null)?.end();
+    interrupts.dispose();
+    socket.close();
+  }
+}
+
+/** The size of this terminal; null if input or output is none. */
+function ownTerminal(): TerminalSize | null {
+  const { stdin, stdout } = process;
+  const { columns = 80, rows = 24 } = stdout;
+  return stdin.isTTY === true && stdout.isTTY === true ? { rows, columns } : null;
 }
 
 /** Connects this terminal to a shell in the tree and resolves with its exit code. */
 async function converse(shell: BuildShell): Promise<number> {
   const { guest } = shell;
-  const { stdin, stdout } = process;
-  const terminal = stdin.isTTY === true && stdout.isTTY === true;
-  const { columns = 80, rows = 24 } = stdout;
+  const size = ownTerminal();
   const key = `shell-${process.pid}-${Date.now()}`;
   const { followJob, shellJob } = await import("../../api/build-shell.ts");
-  await guest.startJob(key, shellJob(shell, terminal ? { rows, columns } : null));
-  const input = forwardInput(guest, key, terminal);
+  await guest.startJob(key, shellJob(shell, size));
+  let sequence = 0;
+  const input = forwardInput(size !== null, (data, end) => guest.writeStdin(key, sequence++, data, end ? { end } : {}));
   // Without this, a signal (as from a closed terminal) would leave the shell and its sandbox
   // running.
   const interrupts = watchInterrupts(process);
   const left = { reason: "the shell was left", graceMs: 500 };
   interrupts.on(() => void guest.cancelJob(key, left).catch(() => undefined)); // Done again below, where it may fail.
   try {
-    await followJob(guest, key, (data) => void stdout.write(data));
+    await followJob(guest, key, (data) => void process.stdout.write(data));
     const state = await guest.findJob(key);
     return state?.stages[0]?.exitCode ?? exit.failed;
   } finally {
@@ -86,13 +135,12 @@ async function converse(shell: BuildShell): Promise<number> {
   }
 }
 
-function forwardInput(guest: Guest, key: string, terminal: boolean): { end(): void } {
+/** Passes on what is typed, in order, until the end of standard input. */
+function forwardInput(terminal: boolean, write: (data: Buffer, end: boolean) => Promise<void>): { end(): void } {
   const { stdin } = process;
-  let seq = 0;
   let sending: Promise<void> = Promise.resolve();
   const send = (data: Buffer, end: boolean): void => {
-    const sequence = seq++;
-    sending = sending.then(() => guest.writeStdin(key, sequence, data, end ? { end } : {})).catch(() => undefined); // the shell has ended; the loop that copies its output tells so
+    sending = sending.then(() => write(data, end)).catch(() => undefined); // The shell has ended; reading its output tells so.
   };
   const onData = (data: Buffer): void => send(data, false);
   const onEnd = (): void => send(Buffer.alloc(0), true);

@@ -16,7 +16,9 @@ export function status(context: Context, name: string | undefined): Promise<numb
       out.json(statusJson(view, options));
       return exit.ok;
     }
-    const delivered = await deliveredBefore({ context, view, authority: facts.repository });
+    const { authority } = facts;
+    const here = authority === null ? null : { context, view, authority: async () => authority };
+    const delivered = here === null ? null : await deliveredBefore(here);
     for (const { tone, text } of statusLines(view, { ...options, delivered })) out.line(out.paint(tone, text));
     return exit.ok;
   });

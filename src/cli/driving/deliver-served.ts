@@ -18,8 +18,7 @@ export function createDeliversServed(context: Context, config: Config, app: () =
   let work: Promise<void> = Promise.resolve();
   const deliver = async (buildId: string): Promise<void> => {
     const view = await createBuildReader(app().store, buildId).read();
-    const authority = await authorityPath(config, view.build.projectId);
-    const end = await deliverAtEnd({ context, view, authority });
+    const end = await deliverAtEnd({ context, view, authority: () => authorityPath(config, view.build.projectId) });
     if (end?.delivered == null) return;
     const { root, branch, commit } = end.delivered;
     if (context.json) context.out.json({ type: "build.delivered", buildId, root, branch, commit });

@@ -20,8 +20,10 @@ export interface DeliverOptions {
 export interface Deliverable {
   readonly context: Context;
   readonly view: BuildView;
-  /** The path of the authority. */
-  readonly authority: string;
+  /** Returns the path of the authority, or of what stands for it on this machine. */
+  authority(repository: OwnRepository): Promise<string>;
+  /** The build is on a server: the branch goes to the repository in which the command is typed. */
+  readonly isElsewhere?: boolean;
 }
 
 export interface Delivered extends Delivery {
@@ -34,7 +36,7 @@ export interface Delivered extends Delivery {
  * the one in which the command is typed. Safe to call again. Fails with `conflict` or `not-found`.
  */
 export async function deliverBuild(deliverable: Deliverable, options: DeliverOptions): Promise<Delivered> {
-  const { context, view, authority } = deliverable;
+  const { context, view } = deliverable;
   const { build } = view;
   if (build.headSha === null || !view.waves.some(({ status }) => status === "passed")) {
     throw new WavesmithError("not-found", `build ${build.id} has nothing to deliver: no wave of it has passed`, {
@@ -46,14 +48,15 @@ export async function deliverBuild(deliverable: Deliverable, options: DeliverOpt
   const branch = options.branch ?? resultBranch(view.project);
   const delivery = await deliverBranch({
     repository,
-    authority,
+    authority: await deliverable.authority(repository),
     result: build.headSha,
     branch,
     squash: options.squash ? squashMessage(view) : null,
     asMe: options.asMe,
     date: build.endedAt ?? build.createdAt,
   });
-  const base = build.plan.source.kind === "repository" ? build.plan.source.branch : repository.branch;
+  const { source } = build.plan;
+  const base = source.kind === "repository" && deliverable.isElsewhere !== true ? source.branch : repository.branch;
   const here = `${realpathSync(process.cwd())}/`.startsWith(`${repository.root}/`);
   const next = await nextCommands(repository, { branch, base, here });
   return { ...delivery, next, lines: deliveryLines(deliverable, delivery, next) };
@@ -97,7 +100,7 @@ const isForOwnRepository = ({ build: { status, plan, headSha } }: BuildView): bo
  * Says where a completed build was delivered before; null if it was not, or its repository is gone.
  */
 export async function deliveredBefore(deliverable: Deliverable): Promise<readonly Line[] | null> {
-  const { view, authority } = deliverable;
+  const { view } = deliverable;
   const { headSha: result } = view.build;
   if (!isForOwnRepository(view) || result === null) return null;
   const repository = await repositoryFor(deliverable).catch((error: unknown) => {
@@ -107,13 +110,14 @@ export async function deliveredBefore(deliverable: Deliverable): Promise<readonl
   if (repository === null) return null;
   const { wasDelivered } = await deliveryParts();
   const branch = resultBranch(view.project);
+  const authority = await deliverable.authority(repository);
   if (!(await wasDelivered(repository, { authority, branch, result }))) return null;
   return [{ tone: "plain", text: `delivered to the branch ${branch} in ${repository.root}` }];
 }
 
-async function repositoryFor({ context, view }: Deliverable): Promise<OwnRepository> {
+async function repositoryFor({ context, view, isElsewhere = false }: Deliverable): Promise<OwnRepository> {
   const { source } = view.build.plan;
-  const folder = source.kind === "repository" ? source.root : process.cwd();
+  const folder = source.kind === "repository" && !isElsewhere ? source.root : process.cwd();
   const found = await ownRepositoryAt(folder, context.environment).catch((error: unknown) => {
     if (error instanceof WavesmithError && error.code === "environment") throw error;
     return null; // The folder is gone.

@@ -147,12 +147,14 @@ async function untilFull({ session, buildId }: DriveOptions): Promise<never> {
  * Delivers what was built from a person's repository, unless that was done before, and prints the
  * summary of a finished build. Returns the fields about it for the last line of `--json`.
  */
-export async function printEnd(context: Context, { view, repository, planFile }: SeenBuild): Promise<BuildFinished> {
+export async function printEnd(context: Context, seen: SeenBuild): Promise<BuildFinished> {
   const { out, hints, json } = context;
-  const end = await deliverAtEnd({ context, view, authority: repository });
+  const { view, repository, authority, planFile } = seen;
+  // A server delivers to repositories on its own machine.
+  const end = authority === null ? null : await deliverAtEnd({ context, view, authority: async () => authority });
   if (!json) {
     const delivered = end?.lines ?? null;
-    for (const { tone, text } of summary(view, { repository, planFile, hints, now: new Date(), delivered })) {
+    for (const { tone, text } of summary(view, { authority, planFile, hints, now: new Date(), delivered })) {
       out.line(out.paint(tone, text));
     }
   }

@@ -37,4 +37,4 @@ const optionText = (name: string, value: string | undefined): string =>
 
 /** Commands named in other parts' messages, with the rest of the line. */
 const ours =
-  /(?<!-- )\bwavesmith ((?:resume|retry|cancel|status|logs|diff|approve|reject|answer|rollback|shell|preview|attach) bld_\w+|builds|doctor|agents install \w+|agents|serve(?: --engine \w+)?|sandbox image build|sandbox snapshot --list|sandbox (?:exec|rm|stop) [\w.-]+)((?: --(?:data|server) (?:'[^']*'|\S+))?)/g;
+  /(?<!-- )\bwavesmith ((?:resume|retry|cancel|status|logs|diff|approve|reject|answer|rollback|shell|preview|attach) bld_\w+|builds|doctor|agents install \w+|agents|serve(?: --engine \w+)?|sandbox image build|sandbox snapshot --list|sandbox ls|sandbox (?:exec|rm|start|stop) [\w.-]+)((?: --(?:data|server) (?:'[^']*'|\S+))?)/g;

@@ -19,11 +19,12 @@ export async function ownRepositoryAt(folder: string, environment: Environment):
 
 /** Loads what puts a branch into a person's repository. */
 export async function deliveryParts() {
-  const [branch, commands] = await Promise.all([
+  const [branch, commands, received] = await Promise.all([
     import("../../delivery/deliver-branch.ts"),
     import("../../delivery/next-commands.ts"),
+    import("../../delivery/received-result.ts"),
   ]);
-  return { ...branch, ...commands };
+  return { ...branch, ...commands, ...received };
 }
 
 export interface UncommittedChoice {

@@ -20,6 +20,8 @@ import { andSpent, budgetText } from "./spending.ts";
 import { failureLines, nextLines, resultLines } from "./summary.ts";
 
 export interface StatusOptions extends StatusFacts {
+  /** Where git can fetch the work from; null for a build of a server. */
+  readonly authority: string | null;
   readonly hints: Hints;
   /** About the branch that has the result, if it was delivered. */
   readonly delivered?: readonly Line[] | null;
@@ -155,12 +157,12 @@ function previewLine(view: BuildView, { isServed = false }: StatusOptions): Line
   return { tone, text: `preview of wave ${preview.waveNumber}: ${preview.status}${why}${at}` };
 }
 
-function whereLines(view: BuildView, { repository, hints, delivered }: StatusOptions): Line[] {
+function whereLines(view: BuildView, { authority, hints, delivered }: StatusOptions): Line[] {
   const { build } = view;
   const lines: Line[] = [];
   if (build.headSha !== null) {
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
-    lines.push(...(delivered ?? resultLines(view, { repository, hints })));
+    lines.push(...(delivered ?? resultLines(view, { authority, hints })));
   }
   lines.push(...pullRequestLines(view));
   // A running build needs nothing; the choices for a drafted plan are above.

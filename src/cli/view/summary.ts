@@ -18,7 +18,8 @@ const branchOf = (ref: string): string => ref.replace(/^refs\/heads\//, "");
 const blank: Line = { tone: "plain", text: "" };
 
 export interface SummaryOptions {
-  readonly repository: string;
+  /** Where git can fetch the work from; null for a build of a server. */
+  readonly authority: string | null;
   /** The file of the plan that waits for approval, if there is one. */
   readonly planFile?: string | null;
   /** About the branch that has the result, if it was delivered. */
@@ -53,10 +54,10 @@ export function summary(view: BuildView, options: SummaryOptions): Line[] {
 /** How to get the result; a completed build of a person's repository delivers it there. */
 export function resultLines(
   { build }: BuildView,
-  { repository, hints }: Pick<SummaryOptions, "repository" | "hints">,
+  { authority, hints }: Pick<SummaryOptions, "authority" | "hints">,
 ): Line[] {
-  if (build.plan.source.kind !== "repository") {
-    return [{ tone: "plain", text: fetchText(repository, build.plan.name) }];
+  if (build.plan.source.kind !== "repository" && authority !== null) {
+    return [{ tone: "plain", text: fetchText(authority, build.plan.name) }];
   }
   if (build.headSha === build.baseSha) return [];
   const what = build.status === "completed" ? "put it on a branch" : "put what has passed so far on a branch";
@@ -163,22 +164,32 @@ function planLines(view: BuildView, hints: Hints): Line[] {
 }
 
 /** Branches whose work is not in main. */
-function keptLines(view: BuildView, { repository }: SummaryOptions): Line[] {
+function keptLines(view: BuildView, { authority, hints }: SummaryOptions): Line[] {
   const open = view.waves.at(-1);
   if (open === undefined || open.status === "passed") return [];
   const branches = open.attempts.flatMap((attempt) => (attempt.commitSha === null ? [] : [branchOf(attempt.ref)]));
   if (open.headSha !== null) branches.push(`wavesmith/${view.build.id}/wave-${open.number}`);
   if (branches.length === 0) return [];
   const shown = branches.slice(-12).map((branch): Line => ({ tone: "plain", text: `  ${branch}` }));
-  const fetch = `git fetch ${shellWord(repository)} ${shellWord(itemAt(branches, -1))}`;
+  const way = authority === null ? lookText(open, view, hints) : fetchOne(authority, itemAt(branches, -1));
   return [
     {
       tone: "plain",
       text: `work that is not in main is kept on ${count(branches.length, "branch").replace("branchs", "branches")}:`,
     },
     ...shown,
-    { tone: "plain", text: `fetch one: ${fetch}` },
+    { tone: "plain", text: way },
   ];
+}
+
+const fetchOne = (authority: string, branch: string): string =>
+  `fetch one: git fetch ${shellWord(authority)} ${shellWord(branch)}`;
+
+/** Says how to see the work of an open wave, or of its last attempt, on a server. */
+function lookText({ number, headSha, attempts }: WaveView, { build }: BuildView, hints: Hints): string {
+  const task = attempts.findLast(({ commitSha, taskKey }) => commitSha !== null && taskKey !== null)?.taskKey;
+  const which = headSha !== null || task == null ? `--wave ${number}` : `--task ${task}`;
+  return `see one: ${hints.command(`diff ${build.id} ${which}`)}`;
 }
 
 /** The task or gate that failed, its command, and the end of its output with files and lines. */

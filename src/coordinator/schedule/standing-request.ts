@@ -55,6 +55,20 @@ export async function standingOf(
   return { file, request };
 }
 
+/**
+ * Returns a `wavesmith.yaml` with its plan inside, for a server that cannot read the plan's file.
+ * Fails with `plan-invalid`, naming every fault with its line.
+ */
+export async function standingFileWithPlan(
+  environment: Ports["environment"],
+  text: string,
+  readPlan: (path: string) => Promise<string | null>,
+): Promise<StandingRequest & { readonly on: object }> {
+  const { file, faults } = parseStandingFile(text, environment);
+  if (file === null) throw faulty(faults);
+  return { on: { schedule: file.schedules }, ...(await requestOf(file, readPlan)) };
+}
+
 async function requestOf(
   { plan, brief, yes, budget }: StandingFile,
   readPlan: (path: string) => Promise<string | null>,

@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
-import { defaultTenant } from "../../coordinator/build/request/project.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { requireOperator } from "../access/operators.ts";
 import { type ApiContext, type Endpoint, endpoint } from "./endpoint.ts";
 
 /** How long a result is shown: a new look starts sandboxes. */
@@ -36,10 +36,7 @@ const untried = z.looseObject({ what: z.string(), remedy: z.string() }).nullable
  */
 export function machineEndpoints({ app, machine }: ApiContext): Endpoint[] {
   const operatorsMachine = () => {
-    if (app.tenant.tenant !== defaultTenant)
-      throw new WavesmithError("usage", "the machine serves all tenants", {
-        remedy: "use an admin key of the tenant default",
-      });
+    requireOperator(app.tenant, "the machine");
     if (machine === null) throw new WavesmithError("not-found", "this server cannot look at its machine");
     return machine;
   };

@@ -45,12 +45,12 @@ export function projectEndpoints({ app }: ApiContext): Endpoint[] {
       },
     }),
     endpoint("get /projects", {
-      summary: "List projects by name",
-      query: pageQuery,
+      summary: "List projects by name, or find the one with this name",
+      query: pageQuery.extend({ name: z.string().max(80).optional() }),
       reply: pageOf(projectReply),
-      async handle({ query: { cursor, limit } }) {
+      async handle({ query: { cursor, limit, name } }) {
         const order = { by: "name" as const, limit: limit + 1, ...cursorValue(cursor, "string") };
-        const rows = await store.projects.list({}, order);
+        const rows = await store.projects.list(name === undefined ? {} : { name }, order);
         return { body: page(rows, { limit, cursorOf: ({ name }) => name, show }) };
       },
     }),

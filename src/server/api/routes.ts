@@ -10,12 +10,14 @@ import { problem, problemOf, problemWith } from "../problem.ts";
 import { auditEndpoints } from "./audit.ts";
 import { buildPartEndpoints, waitingEndpoints } from "./build-parts.ts";
 import { buildEndpoints } from "./builds.ts";
+import { bundleEndpoints } from "./bundle.ts";
 import { checked, parseJson } from "./checked.ts";
 import { docsPage } from "./docs-page.ts";
 import { type ApiCall, type ApiContext, type Endpoint, jsonReply } from "./endpoint.ts";
 import { eventEndpoints } from "./events.ts";
 import { fileEndpoints } from "./files.ts";
 import { findingEndpoints } from "./findings.ts";
+import { garbageEndpoints } from "./garbage.ts";
 import { githubEndpoints } from "./github.ts";
 import { graphEndpoints } from "./graph.ts";
 import { jobEndpoints } from "./jobs.ts";
@@ -26,6 +28,7 @@ import { notificationEndpoints } from "./notifications.ts";
 import { planEndpoints } from "./plans.ts";
 import { projectHistoryEndpoints } from "./project-history.ts";
 import { projectEndpoints } from "./projects.ts";
+import { execSocket } from "./sandbox-exec.ts";
 import { sandboxEndpoints } from "./sandboxes.ts";
 import { scheduleEndpoints } from "./schedules.ts";
 import { sessionEndpoints } from "./session.ts";
@@ -69,6 +72,8 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...jobEndpoints(api),
   ...notificationEndpoints(api),
   ...scheduleEndpoints(api),
+  ...garbageEndpoints(api),
+  ...bundleEndpoints(api),
 ];
 
 const limited = bodyLimit({
@@ -102,6 +107,7 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
     });
   }
   routes.get(`${base}/builds/:id/shell`, ...shellSocket(api));
+  routes.get(`${base}/projects/:id/sandbox/exec`, ...execSocket(api));
   const document = routes.getOpenAPI31Document({
     openapi: "3.1.0",
     info: { title: "Wavesmith", version: "1", description: "Start builds, follow them and steer them." },

@@ -1,15 +1,6 @@
 import { z } from "@hono/zod-openapi";
-import {
-  execInSandbox,
-  latestSandbox,
-  removeUnusedSandbox,
-  restoreProject,
-  sandboxJson,
-  snapshotJson,
-  snapshotProject,
-  startSandbox,
-  stopUnusedSandbox,
-} from "../../api/sandbox-use.ts";
+import { openSandboxes, type ProjectSandboxes } from "../../api/project-sandboxes.ts";
+import { execInSandbox, latestSandbox, sandboxJson } from "../../api/sandbox-use.ts";
 import { stopPreview } from "../../coordinator/preview/preview.ts";
 import { requestPreview } from "../../coordinator/preview/request-preview.ts";
 import { wakePreview } from "../../coordinator/preview/wake-preview.ts";
@@ -33,12 +24,28 @@ const sandboxReply = z
     driver: z.string(),
     state: z.string(),
     reason: z.string().nullable(),
+    createdAt: z.string(),
     startedAt: z.string().nullable(),
     stoppedAt: z.string().nullable(),
   })
   .openapi("Sandbox");
+const usageReply = z
+  .looseObject({
+    ...{ id: z.string(), project: z.string(), projectId: z.string(), driver: z.string(), state: z.string() },
+    wall: z
+      .strictObject({ isolation: z.enum(["bubblewrap", "users", "none"]), runtime: z.string().nullable() })
+      .nullable(),
+    ...{ reason: z.string().nullable(), createdAt: z.string(), since: z.string().nullable() },
+    ...{ idleMs: z.number().nullable(), cpus: z.number().nullable(), memoryBytes: z.number().nullable() },
+    ...{ processes: z.number().nullable(), diskBytes: z.number().nullable(), diskCountedAt: z.string().nullable() },
+  })
+  .openapi("SandboxUsage");
 const snapshotReply = z
-  .looseObject({ id: z.string(), projectId: z.string(), state: z.string(), sizeBytes: z.number().nullable() })
+  .looseObject({
+    ...{ id: z.string(), project: z.string(), projectId: z.string(), sandboxId: z.string(), state: z.string() },
+    ...{ reason: z.string(), format: z.string(), sizeBytes: z.number().nullable(), sha256: z.string().nullable() },
+    ...{ error: z.string().nullable(), createdAt: z.string(), expiresAt: z.string() },
+  })
   .openapi("Snapshot");
 const previewReply = z
   .looseObject({
@@ -58,9 +65,11 @@ const command = z.strictObject({
 const removal = z.strictObject({ volume: z.enum(["true", "false"]).default("false") });
 
 export function sandboxEndpoints(api: ApiContext): Endpoint[] {
-  const { ports, allTenants } = api.app;
+  const { ports, allTenants, tenant } = api.app;
+  const sandboxes = openSandboxes({ ports, allTenants, ...tenant });
   return [
-    ...projectSandboxEndpoints(api),
+    ...projectSandboxEndpoints(sandboxes),
+    ...execEndpoints(api),
     endpoint("get /sandboxes", {
       summary: "List sandboxes",
       query: pageQuery,
@@ -72,76 +81,76 @@ export function sandboxEndpoints(api: ApiContext): Endpoint[] {
         return { body: page(rows, { limit, cursorOf: ({ id }) => id, show: sandboxJson }) };
       },
     }),
+    endpoint("get /sandboxes/usage", {
+      summary: "List sandboxes and kept volumes with what they use now: processors, memory and disk",
+      reply: z.looseObject({ items: z.array(usageReply), warnings: z.array(z.string()) }),
+      async handle() {
+        const { sandboxes: items, warnings } = await sandboxes.list();
+        return { body: { items, warnings } };
+      },
+    }),
     endpoint("delete /sandboxes/{id}", {
-      summary: "Remove a sandbox, and its volume with ?volume=true",
+      summary: "Remove a sandbox, named by its id or project, and its volume with ?volume=true",
       params: idParams,
       query: removal,
-      reply: z.looseObject({ id: z.string() }),
-      async handle({ params: { id }, query: { volume } }) {
-        const row = await ports.store.sandboxes.find({ id });
-        if (row === null) throw new WavesmithError("not-found", `there is no sandbox ${id}`);
-        await removeUnusedSandbox(allTenants, row, { volume: volume === "true" });
-        return { body: { id } };
-      },
+      reply: sandboxReply,
+      handle: async ({ params: { id }, query: { volume } }) => ({
+        body: await sandboxes.remove(id, { volume: volume === "true" }),
+      }),
     }),
     ...previewEndpoints(api),
   ];
 }
 
-/** Requests for the sandbox of a project, by the project's id or name. */
-function projectSandboxEndpoints({ app }: ApiContext): Endpoint[] {
-  const { ports, allTenants } = app;
-  const sandboxOf = async (name: string) => latestSandbox(ports, (await findProject(app, name)).id);
-  return [
-    endpoint("post /projects/{id}/sandbox/start", {
-      summary: "Start a project's sandbox",
-      params: idParams,
-      reply: sandboxReply,
-      async handle({ params }) {
-        const row = await sandboxOf(params.id);
-        await startSandbox(allTenants, row);
-        return { body: sandboxJson(await latestSandbox(ports, row.projectId)) };
-      },
-    }),
-    endpoint("post /projects/{id}/sandbox/stop", {
-      summary: "Stop a project's sandbox and keep its volume",
-      params: idParams,
-      reply: sandboxReply,
-      async handle({ params }) {
-        const row = await sandboxOf(params.id);
-        await stopUnusedSandbox(allTenants, row);
-        return { body: sandboxJson(await latestSandbox(ports, row.projectId)) };
-      },
-    }),
-    endpoint("post /projects/{id}/sandbox/exec", {
-      summary: "Run a short command in the joined tree",
-      params: idParams,
-      body: command,
-      reply: z.looseObject({ exitCode: z.number().nullable(), stdout: z.string(), stderr: z.string() }),
-      handle: async ({ params, body }) => ({ body: await execInSandbox(allTenants, await sandboxOf(params.id), body) }),
-    }),
-    endpoint("post /projects/{id}/sandbox/snapshot", {
-      summary: "Take a snapshot of a project's volume",
-      params: idParams,
-      reply: snapshotReply,
-      status: 201,
-      async handle({ params }) {
-        const project = await findProject(app, params.id);
-        return { body: snapshotJson(await snapshotProject(allTenants, project.id), project.name) };
-      },
-    }),
-    endpoint("post /projects/{id}/sandbox/restore", {
-      summary: "Replace a project's volume with a snapshot (default: the latest)",
-      params: idParams,
-      body: z.strictObject({ snapshot: z.string().min(1).max(100).optional() }),
-      reply: snapshotReply,
-      async handle({ params, body }) {
-        const project = await findProject(app, params.id);
-        return { body: snapshotJson(await restoreProject(allTenants, project, body.snapshot), project.name) };
-      },
-    }),
-  ];
-}
+/** Requests for the sandbox of a project, by the id or name of the project, or its own id. */
+const projectSandboxEndpoints = (sandboxes: ProjectSandboxes): Endpoint[] => [
+  endpoint("post /projects/{id}/sandbox/start", {
+    summary: "Start a project's sandbox",
+    params: idParams,
+    reply: sandboxReply.extend({ workspaceRoot: z.string() }),
+    handle: async ({ params }) => ({ body: await sandboxes.start(params.id) }),
+  }),
+  endpoint("post /projects/{id}/sandbox/stop", {
+    summary: "Stop a project's sandbox and keep its volume",
+    params: idParams,
+    reply: sandboxReply,
+    handle: async ({ params }) => ({ body: await sandboxes.stop(params.id) }),
+  }),
+  endpoint("get /snapshots", {
+    summary: "List the snapshots of volumes that are kept, being written or failed, oldest first",
+    query: z.strictObject({ sandbox: z.string().min(1).max(100).optional() }),
+    reply: z.looseObject({ items: z.array(snapshotReply) }),
+    handle: async ({ query: { sandbox } }) => ({ body: { items: await sandboxes.snapshots(sandbox ?? null) } }),
+  }),
+  endpoint("post /projects/{id}/sandbox/snapshot", {
+    summary: "Take a snapshot of a project's volume",
+    params: idParams,
+    body: z.strictObject({ format: z.string().max(20).optional() }),
+    reply: snapshotReply,
+    status: 201,
+    handle: async ({ params, body }) => ({ body: await sandboxes.snapshot(params.id, body.format ?? null) }),
+  }),
+  endpoint("post /projects/{id}/sandbox/restore", {
+    summary: "Replace a project's volume with a snapshot (default: the latest)",
+    params: idParams,
+    body: z.strictObject({ snapshot: z.string().min(1).max(100).optional() }),
+    reply: snapshotReply,
+    handle: async ({ params, body }) => ({ body: await sandboxes.restore(params.id, body.snapshot ?? null) }),
+  }),
+];
+
+const execEndpoints = ({ app }: ApiContext): Endpoint[] => [
+  endpoint("post /projects/{id}/sandbox/exec", {
+    summary: "Run a short command in the joined tree",
+    params: idParams,
+    body: command,
+    reply: z.looseObject({ exitCode: z.number().nullable(), stdout: z.string(), stderr: z.string() }),
+    async handle({ params, body }) {
+      const { id } = await findProject(app, params.id);
+      return { body: await execInSandbox(app.allTenants, await latestSandbox(app.ports, id), body) };
+    },
+  }),
+];
 
 function previewEndpoints({ app: { ports, allTenants } }: ApiContext): Endpoint[] {
   const show = async (buildId: string) => {

@@ -10,6 +10,7 @@ const scheduleReply = z
   .looseObject({
     id: z.string(),
     project: z.string(),
+    projectId: z.string(),
     name: z.string(),
     cron: z.string(),
     timezone: z.string(),
@@ -17,6 +18,7 @@ const scheduleReply = z
     nextAt: z.string().nullable(),
     failures: z.number(),
     lastBuildId: z.string().nullable(),
+    lastRunAt: z.string().nullable(),
     note: z.string().nullable(),
   })
   .openapi("Schedule");

@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import { limitTenant, listTenants } from "../../api/tenants.ts";
 import { defaultTenant } from "../../coordinator/build/request/project.ts";
-import type { Caller } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { runsServer } from "../access/operators.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
 const amounts = z.looseObject({
@@ -49,5 +49,3 @@ export function tenantEndpoints({ app: { ports, allTenants } }: ApiContext): End
     }),
   ];
 }
-
-const runsServer = ({ tenant }: Caller): boolean => tenant === defaultTenant;

@@ -21,8 +21,8 @@ export const bundleRef = "refs/wavesmith/sent";
  */
 const unpackBelow = 100;
 
-export function bundleHeader(tip: Sha, prerequisites: readonly Sha[]): string {
-  return `${signature}${prerequisites.map((sha) => `-${sha} \n`).join("")}${tip} ${bundleRef}\n\n`;
+export function bundleHeader(tip: Sha, prerequisites: readonly Sha[], ref: string = bundleRef): string {
+  return `${signature}${prerequisites.map((sha) => `-${sha} \n`).join("")}${tip} ${ref}\n\n`;
 }
 
 /**

@@ -1,7 +1,9 @@
-import { rename } from "node:fs/promises";
+import { open, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
+import type { Sha } from "../port.ts";
 import type { ScratchFolders } from "../trees/scratch.ts";
+import { bundleHeader } from "./bundle.ts";
 import type { Git } from "./git.ts";
 
 // A source travels to a server as a bundle of one branch. There it becomes a repository of its own,
@@ -12,6 +14,22 @@ const branch = "refs/heads/main";
 /** Writes main with its history to a bundle. */
 export async function bundleMain(git: Git, gitDir: string, file: string): Promise<void> {
   await git.run(["bundle", "create", "-q", file, branch], { gitDir });
+}
+
+/** Writes a commit with its history to a bundle, in which it is the branch main. */
+export async function bundleCommit(
+  git: Git,
+  gitDir: string,
+  bundle: { readonly sha: Sha; readonly file: string },
+): Promise<void> {
+  const file = await open(bundle.file, "wx", 0o600);
+  try {
+    await file.write(bundleHeader(bundle.sha, [], branch));
+    const args = ["pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset"];
+    await git.run(args, { gitDir, input: `${bundle.sha}\n`, outputFd: file.fd });
+  } finally {
+    await file.close();
+  }
 }
 
 /**
