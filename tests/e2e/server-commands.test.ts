@@ -1,3 +1,6 @@
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
@@ -9,7 +12,7 @@ const noGates = { gates: { testing: false, critic: false, integration: false } }
 let place: CommandPlace;
 afterEach(() => place.close());
 
-it("works on a server with the output of a data directory", { timeout: 300_000 }, async () => {
+it("works on a server with the output of a data directory", { timeout: 600_000 }, async () => {
   place = createCommandPlace();
   const { onServer, stop } = await serveAt(place);
   const here = (...words: string[]) => place.run(...words);
@@ -59,6 +62,14 @@ it("works on a server with the output of a data directory", { timeout: 300_000 }
   const back = await onServer("rollback", id, "--wave", "1");
   expect(back.text).toContain(`build ${id} is back at wave 1`);
   expect((await onServer("rollback", id, "--undo")).text).toContain(`build ${id} is completed again`);
+  const status = (await onServer("status", id)).text;
+  expect(status).toContain(`put it on a branch: wavesmith deliver ${id}`);
+  expect(status).not.toContain("git fetch");
+  const git = (...words: string[]) => execFileSync("git", ["-C", place.folder, ...words], { encoding: "utf8" });
+  git("init", "-q");
+  expect((await onServer("deliver", id)).text).toContain("branch wavesmith/shop");
+  expect(git("show", "wavesmith/shop:two.txt")).toBe("two\n");
+  expect((await onServer("deliver", id)).text).toContain("is there already");
 
   const slow = place.plan("slow", [{ id: "sleep", run: "echo begun; sleep 600" }], noGates);
   const running = onServer("build", slow);
@@ -70,42 +81,35 @@ it("works on a server with the output of a data directory", { timeout: 300_000 }
   await stop();
 });
 
-it("manages a server as it manages a data directory", { timeout: 300_000 }, async () => {
+it("manages a server as it manages a data directory", { timeout: 600_000 }, async () => {
   place = createCommandPlace();
-  const { onServer, withInput, stop } = await serveAt(place);
-  const here = (...words: string[]) => place.run(...words);
-  const same = async (...words: string[]) => {
-    const [there, local] = [await onServer(...words), await here(...words)];
-    expect(timeless(there.text), words.join(" ")).toBe(timeless(local.text));
-    expect(there.code, words.join(" ")).toBe(local.code);
-    return local;
-  };
+  const { onServer, withInput, same, stop } = await serveAt(place);
   const plan = place.plan("shop", [{ id: "one", run: "echo one > one.txt" }], noGates);
   expect(await onServer("build", plan)).toMatchObject({ code: 0 });
 
-  expect((await same("plan", plan)).code).toBe(0);
+  expect(await same(["plan", plan])).toContain("wave 1");
   for (const words of [["gc"], ["gc", "--dry-run"], ["notifications"], ["schedules"], ["sandbox", "ls"]]) {
-    await same(...words);
-    await same(...words, "--json");
+    await same(words);
+    await same([...words, "--json"]);
   }
-  await same("notifications", "replay");
-  await same("notifications", "replay", "ntf_nobody");
+  await same(["notifications", "replay"]);
+  await same(["notifications", "replay", "ntf_nobody"]);
 
   expect(await withInput("Use UTC.\n", "memory", "set", "-")).toMatchObject({ code: 0 });
-  expect((await same("memory")).text).toContain("Use UTC.");
-  await same("memory", "--json");
-  await same("memory", "--project", "nobody");
-  await same("memory", "forget");
+  expect(await same(["memory"])).toContain("Use UTC.");
+  await same(["memory", "--json"]);
+  await same(["memory", "--project", "nobody"]);
+  await same(["memory", "forget"]);
 
   const made = JSON.parse((await onServer("keys", "create", "ci", "--expires", "12h", "--json")).text.split("\n")[0]!);
   expect(made).toMatchObject({ name: "ci", scope: "build", tenant: "default", key: expect.stringMatching(/^wsk_/) });
   expect((await onServer("keys", "create", "ada", "--tenant", "acme")).text).toContain("tenant acme");
-  expect((await same("keys", "list")).text).toContain(made.id);
-  expect((await same("keys", "list", "--tenant", "acme", "--json")).text).toContain('"name":"ada"');
+  expect(await same(["keys", "list"])).toContain(made.id);
+  expect(await same(["keys", "list", "--tenant", "acme", "--json"])).toContain('"name":"ada"');
   expect((await onServer("keys", "revoke", made.id)).text).toBe(`revoked ${made.id} (ci)\n`);
-  expect((await same("audit")).text).toContain("DELETE /keys/{id}");
-  await same("audit", "--json");
-  await same("tenants");
+  expect(await same(["audit"])).toContain("DELETE /keys/{id}");
+  await same(["audit", "--json"]);
+  await same(["tenants"]);
 
   writeFileSync(
     join(place.folder, "wavesmith.yaml"),
@@ -114,38 +118,41 @@ it("manages a server as it manages a data directory", { timeout: 300_000 }, asyn
   const added = await onServer("schedules", "add", "--json");
   const { id } = JSON.parse(added.text).schedules[0] as { id: string };
   expect((await onServer("schedules", "pause", id)).text).toContain("paused");
-  expect((await same("schedules")).text).toContain("nightly");
+  expect(await same(["schedules"])).toContain("nightly");
   expect((await onServer("schedules", "remove", id)).code).toBe(0);
-  expect((await same("schedules")).text).toContain("no schedules");
+  expect(await same(["schedules"])).toContain("no schedules");
   await stop();
 });
 
-it("manages the sandboxes of a server", { timeout: 300_000 }, async () => {
+it("manages the sandboxes of a server", { timeout: 600_000 }, async () => {
   place = createCommandPlace();
-  const { onServer, stop } = await serveAt(place);
-  const here = (...words: string[]) => place.run(...words);
-  const same = async (...words: string[]) => {
-    const [there, local] = [await onServer(...words), await here(...words)];
-    expect(timeless(there.text), words.join(" ")).toBe(timeless(local.text));
-    expect(there.code, words.join(" ")).toBe(local.code);
-    return local.text;
-  };
+  const { onServer, withInput, startOnServer, same, stop } = await serveAt(place);
   const plan = place.plan("shop", [{ id: "one", run: "echo one > one.txt" }], noGates);
   expect(await onServer("build", plan)).toMatchObject({ code: 0 });
-  expect(await same("sandbox", "start", "shop")).toContain("the sandbox of shop runs");
-  expect(await same("sandbox", "stop", "shop")).toContain("is stopped");
-  await same("sandbox", "stop", "shop", "--json");
+  expect(await same(["sandbox", "start", "shop"])).toContain("the sandbox of shop runs");
+  const bytes = randomBytes(3_000_000).toString("hex");
+  expect((await withInput(bytes, "sandbox", "exec", "shop", "cat")).text).toBe(bytes);
+  await same(["sandbox", "exec", "shop", "--", "sh", "-c", "cat one.txt; echo aside >&2; exit 7"]);
+  const going = startOnServer("sandbox", "exec", "shop", "--", "sh", "-c", "echo begun; sleep 600");
+  await once(going.stdout, "data");
+  going.kill("SIGINT");
+  expect(await once(going, "close")).toEqual([130, null]);
+  const typed = "pwd | grep -c shell-; cat one.txt; exit 4";
+  expect(await same(["shell", "--task", "one"], typed)).toContain("temporary checkout of task one");
+  await same(["shell", "--task", "nobody"]);
+  expect(await same(["sandbox", "stop", "shop"])).toContain("is stopped");
+  await same(["sandbox", "stop", "shop", "--json"]);
   const taken = await onServer("sandbox", "snapshot", "shop", "--json");
   const { snapshot } = JSON.parse(taken.text) as { snapshot: { id: string; project: string } };
   expect(snapshot.project).toBe("shop");
-  expect(await same("sandbox", "snapshot", "--list")).toContain(snapshot.id);
-  await same("sandbox", "snapshot", "shop", "--list", "--json");
-  await same("sandbox", "snapshot", "shop", "--format", "rar");
-  expect(await same("sandbox", "restore", "shop")).toContain(snapshot.id);
-  await same("sandbox", "restore", "shop", "snap_nobody");
+  expect(await same(["sandbox", "snapshot", "--list"])).toContain(snapshot.id);
+  await same(["sandbox", "snapshot", "shop", "--list", "--json"]);
+  await same(["sandbox", "snapshot", "shop", "--format", "rar"]);
+  expect(await same(["sandbox", "restore", "shop"])).toContain(snapshot.id);
+  await same(["sandbox", "restore", "shop", "snap_nobody"]);
   expect((await onServer("sandbox", "rm", "shop")).text).toContain("and its volume kept");
-  expect(await same("sandbox", "ls")).toContain("volume kept");
-  expect(await same("sandbox", "stop", "shop")).toContain("only its volume is kept");
-  await same("sandbox", "start", "nobody", "--json");
+  expect(await same(["sandbox", "ls"])).toContain("volume kept");
+  expect(await same(["sandbox", "stop", "shop"])).toContain("only its volume is kept");
+  await same(["sandbox", "start", "nobody", "--json"]);
   await stop();
 });

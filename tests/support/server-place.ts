@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -27,27 +27,38 @@ export async function serveAt(place: CommandPlace) {
     serve.child.kill("SIGTERM");
     expect(await serve.ended).toBe(0);
   };
+  const startOnServer = (...words: string[]) =>
+    spawn(process.execPath, [program, ...words], { cwd: place.folder, env });
+  const withInput = (input: string, ...words: string[]) => toEnd(startOnServer(...words), input);
   const onServer = (...words: string[]) => withInput("", ...words);
-  const withInput = (input: string, ...words: string[]) =>
-    new Promise<{ code: number | null; text: string }>((resolve) => {
-      const child = spawn(process.execPath, [program, ...words], { cwd: place.folder, env });
-      child.stdin.on("error", () => undefined); // It ended before it read.
-      child.stdin.end(input);
-      let text = "";
-      child.stdout.on("data", (data: Buffer) => {
-        text += data.toString();
-      });
-      child.stderr.on("data", (data: Buffer) => {
-        text += data.toString();
-      });
-      child.on("close", (code) => resolve({ code, text }));
-    });
-  return { onServer, withInput, stop, url, key: env.WAVESMITH_KEY };
+  /** Runs a command on the server and on its data directory, which print the same. */
+  const same = async (words: readonly string[], input = ""): Promise<string> => {
+    const there = await withInput(input, ...words);
+    const here = await toEnd(place.start(...words).child, input);
+    expect(timeless(there.text), words.join(" ")).toBe(timeless(here.text));
+    expect(there.code, words.join(" ")).toBe(here.code);
+    return here.text;
+  };
+  return { onServer, withInput, startOnServer, same, stop, url, key: env.WAVESMITH_KEY };
 }
+
+/** Gives a command its input, and waits for its end. */
+const toEnd = (child: ChildProcess, input: string) =>
+  new Promise<{ code: number | null; text: string }>((resolve) => {
+    let text = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream?.on("data", (data: Buffer) => {
+        text += data.toString();
+      });
+    child.stdin?.on("error", () => undefined); // It ended before it read.
+    child.stdin?.end(input);
+    child.on("close", (code) => resolve({ code, text }));
+  });
 
 /** Times, ages and the names of the two places differ from one moment to the next. */
 export const timeless = (text: string): string =>
   text
     .replace(/(?:\b\d+(?:\.\d+)?(?:ms|s|m|h)\b ?)+/g, "TIME ")
     .replace(/"durationMs":\d+/g, '"durationMs":0')
-    .replace(/ --data [^\s,]+/g, "");
+    .replace(/ --data [^\s,]+/g, "")
+    .replace(/^starting the database\n/m, "");

@@ -2,7 +2,7 @@ import { createInterface, type Interface } from "node:readline";
 import type { AgentSession } from "../../coordinator/attempt/agent-session.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { present } from "../../domain/known.ts";
-import type { Context } from "../context.ts";
+import { type Context, refuseServer } from "../context.ts";
 import { findBuildOrLatest } from "../data/find-build.ts";
 import { stopIdleSandbox } from "../data/session.ts";
 import { withSteering } from "../data/steering.ts";
@@ -16,7 +16,8 @@ import type { App } from "../parts.ts";
  * of the task's last attempt, in its own session. Changes are discarded on exit, but the next
  * attempt continues the session.
  */
-export function openSessionShell(context: Context, name: string | undefined, taskKey: string | undefined) {
+export async function openSessionShell(context: Context, name: string | undefined, taskKey: string | undefined) {
+  await refuseServer(context, "an agent's session is opened on the machine of its sandbox");
   return withSteering(context, async ({ app }) => {
     const buildId = await findBuildOrLatest(app.store, context, name);
     const build = await app.store.builds.get({ id: buildId });

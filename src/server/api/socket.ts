@@ -212,13 +212,14 @@ function createInbox(ended: AbortSignal, reports: InboxReports) {
     },
     take(data: unknown) {
       const message = messageIn(data);
-      if (message === null || isClosed) return;
+      if (message === null || ended.aborted) return;
       if (!Buffer.isBuffer(message)) {
         if ("end" in message) close();
         else if (listener !== null) listener(message);
         else if (said.length < maxUnheard) said.push(message);
         return;
       }
+      if (isClosed) return;
       unread.push(message);
       unreadBytes += message.length;
       if (unreadBytes > maxUnreadBytes) reports.tooMuch();
