@@ -62,7 +62,9 @@ interface MadeKey extends KeyView {
   readonly key: string;
 }
 
-/** The keys of a data directory or of a server. Without a tenant: the default, or the caller's own. */
+/**
+ * The keys of a data directory or of a server. Without a tenant: the default, or the caller's own.
+ */
 interface Keys {
   list(tenant: string | undefined): Promise<readonly KeyView[]>;
   create(wanted: WantedKey): Promise<MadeKey>;

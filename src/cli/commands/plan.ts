@@ -51,7 +51,10 @@ const noFaults: Checked = { faults: [], warnings: [] };
 const checkHere = async (context: Context, plan: Plan): Promise<Checked> =>
   checkPlanModels(await context.config(), plan);
 
-/** A server knows which secrets it has. It gets a plan whose files are inside, so lines mean nothing. */
+/**
+ * Checks a plan on a server, which knows its secrets. The files it reads are sent inside of it, so
+ * lines mean nothing.
+ */
 async function checkThere({ api, ask }: ServerApi, file: string): Promise<Checked> {
   const { faults, warnings } = await ask(api.POST("/api/v1/plans/check", { body: await sendablePlan(file) }));
   return { faults: faults.map((fault) => ({ ...fault, line: null })), warnings };

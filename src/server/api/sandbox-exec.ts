@@ -6,8 +6,8 @@ import { checked } from "./checked.ts";
 import type { ApiContext } from "./endpoint.ts";
 import { apiSocket, type SocketCall } from "./socket.ts";
 
-// `GET /api/v1/projects/{id}/sandbox/exec?stdin=true` becomes a WebSocket to a command in the joined
-// tree of a project's sandbox, like `wavesmith sandbox exec`.
+// `GET /api/v1/projects/{id}/sandbox/exec?stdin=true` becomes a WebSocket to a command in the
+// joined tree of a project's sandbox, like `wavesmith sandbox exec`.
 //
 // - The client first says `{"argv": ["ls", "-l"]}`; `{"cancel": "Ctrl-C"}` ends the command.
 // - Output begins with a byte: 1 for standard output, 2 for standard error.
