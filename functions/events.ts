@@ -22,3 +22,5 @@ export type ReviewSubmitted = z.infer<(typeof eventSchemas)["forge/review.submit
 export type RequestClosed = z.infer<(typeof eventSchemas)["forge/request.closed"]>;
 export type CommandGiven = z.infer<(typeof eventSchemas)["forge/command.given"]>;
 export type IssueReady = z.infer<(typeof eventSchemas)["forge/issue.ready"]>;
+export type LabelAdded = z.infer<(typeof eventSchemas)["forge/label.added"]>;
+export type BranchPushed = z.infer<(typeof eventSchemas)["forge/branch.pushed"]>;

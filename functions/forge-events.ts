@@ -1,5 +1,7 @@
 import { maySteer, refuseOutsider, replyAtForge } from "../src/coordinator/outside/at-forge.ts";
 import { startFromText, takeCommand } from "../src/coordinator/outside/forge-commands.ts";
+import { startFromLabel } from "../src/coordinator/outside/start-from-label.ts";
+import { startFromPush } from "../src/coordinator/outside/start-from-push.ts";
 import {
   takeClosedRequest,
   takeForgeComment,
@@ -7,9 +9,11 @@ import {
   takeThread,
 } from "../src/coordinator/outside/take-finding.ts";
 import type {
+  BranchPushed,
   CommandGiven,
   ForgeCommentMade,
   IssueReady,
+  LabelAdded,
   RequestClosed,
   ReviewSubmitted,
   ThreadSettled,
@@ -58,7 +62,32 @@ const plainly = <Data>(
     run: async ({ data, step }) => ({ answer: await step(doing, () => deed(data, flow)) }),
   });
 
+/** A function that acts on what a `wavesmith.yaml` says, so it decides itself who may. */
+const standing = <Data>(
+  flow: Flow,
+  options: Pick<FlowFunction<Data>, "id" | "name" | "trigger">,
+  { doing, deed }: { doing: string; deed: (data: Data, eventId: string) => Promise<string> },
+) =>
+  flowFunction<Data>(flow, {
+    ...options,
+    decides: true,
+    run: async ({ data, eventId, step }) => ({ answer: await step(doing, () => deed(data, eventId)) }),
+  });
+
 export const forgeEvents = (flow: Flow) => [
+  standing<BranchPushed>(
+    flow,
+    { id: "forge-push", name: "Forge: a branch moved", trigger: "forge/branch.pushed" },
+    { doing: "start what on.push asks for", deed: (data) => startFromPush(flow.ports, data, flow.defaultDriver) },
+  ),
+  standing<LabelAdded>(
+    flow,
+    { id: "forge-label", name: "Forge: a label was added", trigger: "forge/label.added" },
+    {
+      doing: "start what on.label asks for",
+      deed: (data, eventId) => startFromLabel(flow.ports, data, { eventId, defaultDriver: flow.defaultDriver }),
+    },
+  ),
   forInsiders<ForgeCommentMade>(
     flow,
     { id: "forge-comment", name: "Forge: a comment on a line", trigger: "forge/comment.made" },

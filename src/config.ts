@@ -62,6 +62,8 @@ export interface Config {
   readonly webhooks: {
     readonly githubSecrets: readonly string[];
     readonly ciSecrets: readonly string[];
+    /** Repositories, as globs, where people may start builds before any build has delivered there. */
+    readonly repositories: readonly string[];
     readonly triggers: { readonly label: string; readonly assignee: string | null };
   };
   readonly models: ModelSettings;
@@ -114,6 +116,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     webhooks: {
       githubSecrets: listOf(data.WAVESMITH_GITHUB_WEBHOOK_SECRET),
       ciSecrets: listOf(data.WAVESMITH_CI_SECRET),
+      repositories: listOf(data.WAVESMITH_GITHUB_REPOSITORIES),
       triggers: { label: data.WAVESMITH_GITHUB_LABEL, assignee: data.WAVESMITH_GITHUB_ASSIGNEE ?? null },
     },
     requestsPerMinute: countOrNull(data.WAVESMITH_API_RATE),

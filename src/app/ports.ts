@@ -68,6 +68,7 @@ export async function createPorts(options: AppOptions, wiring: Wiring): Promise<
     briefAgent: config.briefAgent,
     environment: config.environment,
     eventSecrets: config.eventSecrets,
+    forgeRepositories: config.webhooks.repositories,
     tenantLimits: config.tenantLimits,
     taskSlots: config.taskSlots,
     seesAllTenants: true,

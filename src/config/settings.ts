@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { driverChoices, driverNames } from "../sandbox/drivers/registry.ts";
+import { githubSettings } from "./github-settings.ts";
 import { sizeBytesOf } from "./units.ts";
 
 /** A duration of at least a minute: `30m`, `2h`, `7d`. */
@@ -240,48 +241,18 @@ export const settingsSchema = z.object({
     .describe(
       "addresses and domains that plans may send mail to, separated by commas; by default any, for the default tenant's plans alone",
     ),
-  WAVESMITH_GITHUB_TOKEN: z
-    .string()
-    .min(20, "must be a token of GitHub")
-    .optional()
-    .describe("signs in to GitHub, for plans that deliver there; by default what `wavesmith github setup` stored"),
-  WAVESMITH_GITHUB_APP_ID: z
-    .string()
-    .regex(/^(\d{1,12}|Iv\w+)$/, "must be the App's id or client id")
-    .optional()
-    .describe("signs in as a GitHub App instead, with the next setting"),
-  WAVESMITH_GITHUB_APP_KEY_FILE: z.string().optional().describe("the file with that App's private key (PEM)"),
-  WAVESMITH_GITHUB_API: z
-    .string()
-    .regex(/^https?:\/\/\S+$/, "must be a URL, such as https://github.example.com/api/v3")
-    .default("https://api.github.com")
-    .describe("the address of GitHub's API, for GitHub Enterprise"),
-  WAVESMITH_GITHUB_URL: z
-    .string()
-    .regex(/^https?:\/\/\S+$/, "must be a URL, such as https://github.example.com")
-    .default("https://github.com")
-    .describe("the address of GitHub's pages and of git there"),
+  ...githubSettings,
   WAVESMITH_PLAN_HOSTS: z
     .string()
     .optional()
     .describe(
       "hosts on this machine or in a private network from which `planUrl` may fetch a plan, as `host` or `host:port`, separated by commas",
     ),
-  WAVESMITH_GITHUB_WEBHOOK_SECRET: z
-    .string()
-    .min(8, "must have at least 8 characters")
-    .optional()
-    .describe("the secret of GitHub's webhooks, several with commas while it is rotated; without it all are refused"),
   WAVESMITH_CI_SECRET: z
     .string()
     .min(8, "must have at least 8 characters")
     .optional()
     .describe("signs the reports of CI systems that have no key, several with commas while it is rotated"),
-  WAVESMITH_GITHUB_LABEL: z.string().min(1).default("wavesmith").describe("the label that starts a build of an issue"),
-  WAVESMITH_GITHUB_ASSIGNEE: z
-    .string()
-    .optional()
-    .describe("an account on GitHub: assigning an issue to it starts a build; by default none"),
   ANTHROPIC_API_KEY: z
     .string()
     .optional()

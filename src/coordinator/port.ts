@@ -44,6 +44,8 @@ export interface Ports extends LifecyclePorts {
   readonly seesAllTenants: boolean;
   /** Names of secrets that plans sent by events may use. */
   readonly eventSecrets: readonly string[];
+  /** Repositories, as globs, where people may start builds before any build has delivered there. */
+  readonly forgeRepositories: readonly string[];
   /** The machine's total memory. */
   readonly memoryBytes: number;
 }

@@ -48,6 +48,9 @@ export interface RequestCommit {
 export const forgeSteps = ["repository", "push", "request", "checks", "merge"] as const;
 export type ForgeStep = (typeof forgeSteps)[number];
 
+/** What the names of our branches at a forge begin with. */
+export const ownBranches = "wavesmith/";
+
 /** Names a delivery's branch at the forge. */
 export const requestBranch = (buildId: string, key: string): string =>
-  `wavesmith/${buildId}/${key === "build" ? "result" : key}`;
+  `${ownBranches}${buildId}/${key === "build" ? "result" : key}`;

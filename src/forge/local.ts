@@ -11,6 +11,7 @@ import {
   type ForgePlace,
   type ForgeRepository,
   type RequestState,
+  tooLarge,
 } from "./port.ts";
 
 // LO1. `<folder>/<owner>/<name>.git` is a bare repository. Its requests, comments and checks are
@@ -32,7 +33,7 @@ interface StoredRequest {
 
 /** A forge of bare repositories on this machine, without people, reviews or rules. */
 export function createLocalForge(folder: string, environment: Environment): Forge {
-  const { pathOf, find, ensure, branchSha, fastForward } = repositoriesIn(folder, environment);
+  const { pathOf, git, find, ensure, branchSha, fastForward } = repositoriesIn(folder, environment);
   const requests = requestFiles(({ name }) => join(pathOf(name), "wavesmith", "requests"));
   const checks = checkFiles(({ name }) => join(pathOf(name), "wavesmith", "checks"));
   return {
@@ -73,6 +74,7 @@ export function createLocalForge(folder: string, environment: Environment): Forg
       const read = { checks: await checks.list(repository, headSha), review: "none" } as const;
       return { number, url, state, headSha, base, mergeSha, isMergeable: state === "open", ...read };
     },
+    ...reading({ git, pathOf, branchSha, find: (repository, number) => requests.find(repository, number) }),
     // Nobody signs in to the local forge, and it runs no CI of its own.
     mayPush: async () => false,
     readJobLog: async () => null,
@@ -88,6 +90,36 @@ export function createLocalForge(folder: string, environment: Environment): Forg
     },
   };
 }
+
+interface Reading extends Pick<ReturnType<typeof repositoriesIn>, "git" | "pathOf" | "branchSha"> {
+  readonly find: (repository: ForgePlace, number: number) => Promise<StoredRequest | null>;
+}
+
+/** Reads what people put into a repository. */
+const reading = ({
+  git,
+  pathOf,
+  branchSha,
+  find,
+}: Reading): Pick<Forge, "readFile" | "readCommit" | "findOffered" | "isOurs"> => ({
+  async readFile({ repository, sha, path, maxBytes }) {
+    const shown = await git(pathOf(repository.name), ["cat-file", "-p", `${sha}:${path}`]);
+    if (shown.exitCode !== 0) return null;
+    if (Buffer.byteLength(shown.stdout) > maxBytes) throw tooLarge(path, maxBytes);
+    return shown.stdout;
+  },
+  async readCommit({ name }, sha) {
+    const shown = await git(pathOf(name), ["show", "-s", "--format=%P", `${sha}^{commit}`]);
+    return { parents: shown.stdout.split(/\s+/).filter((parent) => parent !== ""), requestBranches: [] };
+  },
+  async findOffered(repository, number) {
+    const found = await find(repository, number);
+    if (found === null) return null;
+    const sha = (await branchSha(repository, found.branch)) ?? "";
+    return { branch: found.branch, sha, isOpen: found.state === "open" };
+  },
+  isOurs: async () => false,
+});
 
 function repositoriesIn(folder: string, environment: Environment) {
   const pathOf = (name: string): string => {
@@ -130,7 +162,7 @@ function repositoriesIn(folder: string, environment: Environment) {
     const moved = await git(path, ["update-ref", `refs/heads/${branch}`, sha, before ?? "0".repeat(40)]);
     if (moved.exitCode !== 0) throw new ForgeError("conflict", `${branch} could not be moved: ${moved.stderr}`);
   };
-  return { pathOf, find, ensure, branchSha, fastForward };
+  return { pathOf, git, find, ensure, branchSha, fastForward };
 }
 
 type FolderOf = (repository: ForgePlace) => string;
@@ -169,12 +201,14 @@ function requestFiles(folderOf: FolderOf) {
       return withUrl(repository, stored);
     }
   };
+  const find = async (repository: ForgePlace, number: number): Promise<WithUrl<StoredRequest> | null> =>
+    (await list(repository)).find((request) => request.number === number) ?? null;
   const read = async (repository: ForgePlace, number: number): Promise<WithUrl<StoredRequest>> => {
-    const found = (await list(repository)).find((request) => request.number === number);
-    if (found === undefined) throw new ForgeError("not-found", `${repository.name} has no request ${number}`);
+    const found = await find(repository, number);
+    if (found === null) throw new ForgeError("not-found", `${repository.name} has no request ${number}`);
     return found;
   };
-  return { list, read, write };
+  return { list, find, read, write };
 }
 
 function checkFiles(folderOf: FolderOf) {

@@ -97,6 +97,29 @@ export interface BranchState {
   readonly hasMergeQueue: boolean;
 }
 
+/** A file at a commit. */
+export interface FileAtForge {
+  readonly repository: ForgePlace;
+  readonly sha: string;
+  readonly path: string;
+  readonly maxBytes: number;
+}
+
+/** Where a commit came from. */
+export interface CommitOrigin {
+  readonly parents: readonly string[];
+  /** The branches of the requests that brought it into its branch. */
+  readonly requestBranches: readonly string[];
+}
+
+/** The branch that a person's pull request offers. */
+export interface OfferedBranch {
+  /** Null: it is in another repository. */
+  readonly branch: string | null;
+  readonly sha: string;
+  readonly isOpen: boolean;
+}
+
 export interface PushRequest {
   readonly repository: ForgePlace;
   /** The bare repository on disk that has the commit. */
@@ -122,6 +145,12 @@ export const foreignCommits = (moved: {
     { remedy: `keep those commits on another branch, and ${back}` },
   );
 };
+
+/** The failure for a file that is larger than we read. */
+export const tooLarge = (path: string, maxBytes: number): ForgeError =>
+  new ForgeError("invalid", `${path} is larger than ${Math.floor(maxBytes / 1024)} KB`, {
+    remedy: "make it smaller",
+  });
 
 export interface RequestContent {
   readonly repository: ForgePlace;
@@ -214,6 +243,13 @@ export interface Forge {
   /** Reads the checks of a commit by every system, ours included. */
   readChecks(repository: ForgePlace, sha: string): Promise<readonly ForgeCheck[]>;
   readRequest(repository: ForgePlace, number: number): Promise<RequestState>;
+  /** Reads a file as text; null if there is no such file. Fails with `invalid` if it is too large. */
+  readFile(file: FileAtForge): Promise<string | null>;
+  readCommit(repository: ForgePlace, sha: string): Promise<CommitOrigin>;
+  /** Finds the branch of a pull request; null if the number is an issue's. */
+  findOffered(repository: ForgePlace, number: number): Promise<OfferedBranch | null>;
+  /** Whether an account is ours alone, as an App's is; a token's belongs to a person as well. */
+  isOurs(login: string): Promise<boolean>;
   /** Whether this account may push to the repository, so that it may steer builds. */
   mayPush(repository: ForgePlace, login: string): Promise<boolean>;
   /** Reads the log of a job of the forge's own CI in pieces; null if there is none (any more). */

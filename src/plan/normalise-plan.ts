@@ -54,6 +54,7 @@ export function normalisePlan(file: PlanFile, files: PlanFiles, baseDir: string 
       ...(file.deliver?.merge === undefined ? {} : { merge: file.deliver.merge }),
       ...(file.deliver?.create === undefined ? {} : { create: file.deliver.create }),
       ...(file.deliver?.issue === undefined ? {} : { issue: file.deliver.issue }),
+      ...(file.deliver?.request === undefined ? {} : { request: file.deliver.request }),
     },
     notify: file.notify ?? [],
   };

@@ -252,6 +252,12 @@ export const planFileSchema = object({
       .describe(
         "The number of the issue that the build answers: its request closes it, and a comment there links to it.",
       ),
+    request: z
+      .number()
+      .int()
+      .positive()
+      .optional()
+      .describe("The number of the pull request into whose branch the work goes: a comment there links to it."),
   }).optional(),
   notify: z
     .array(

@@ -61,6 +61,7 @@ export function planFile(plan: Plan): Fields {
       merge: deliver.merge ?? null,
       create: deliver.create ?? null,
       issue: deliver.issue ?? null,
+      request: deliver.request ?? null,
     }),
     notify: some(plan.notify),
   });

@@ -14,6 +14,7 @@ const base = z.object({
   repository: z.object({ full_name: z.string().regex(/^[\w.-]{1,100}\/[\w.-]{1,100}$/) }),
   sender: user.optional(),
 });
+const label = z.object({ name: z.string().max(100) }).optional();
 const onRequest = base.extend({ pull_request: z.object({ number: id }) });
 const url = z.string().max(2_000).nullish();
 const moment = z.coerce.date();
@@ -26,7 +27,14 @@ export const githubPayloads = {
     pusher: z.object({ name: z.string().max(100) }).optional(),
   }),
   pull_request: base.extend({
-    pull_request: z.object({ number: id, merged: z.boolean().default(false), closed_at: z.string().nullish() }),
+    pull_request: z.object({
+      number: id,
+      state: z.string().default("open"),
+      merged: z.boolean().default(false),
+      closed_at: z.string().nullish(),
+      updated_at: z.string().nullish(),
+    }),
+    label,
   }),
   pull_request_review: onRequest.extend({
     review: z.object({ id, body: text, state: z.string().max(50), user, commit_id: z.string().max(64).nullish() }),
@@ -51,8 +59,12 @@ export const githubPayloads = {
     comment: z.object({ id, body: text, user }),
   }),
   issues: base.extend({
-    issue: z.object({ number: id, title: text, body: text, state: z.string().default("open") }),
-    label: z.object({ name: z.string().max(100) }).optional(),
+    issue: z.object({
+      ...{ number: id, title: text, body: text },
+      state: z.string().default("open"),
+      updated_at: z.string().nullish(),
+    }),
+    label,
     assignee: user.nullish(),
   }),
   check_run: base.extend({

@@ -68,6 +68,11 @@ export interface IssueFact extends OnRequest {
   readonly text: string;
 }
 
+export interface LabelFact extends OnRequest {
+  readonly kind: "label";
+  readonly label: string;
+}
+
 export interface PushFact extends OutsidePlace {
   readonly kind: "push";
   readonly by: string;
@@ -84,6 +89,7 @@ export type OutsideFact =
   | ClosedFact
   | CommandFact
   | IssueFact
+  | LabelFact
   | PushFact;
 
 /** The facts in one delivery. */

@@ -3,7 +3,7 @@ import { boundedLog } from "./bounded-log.ts";
 import { readCommand } from "./commands.ts";
 import { conclusionOf } from "./conclusions.ts";
 import { type GithubEvent, type GithubPayload, githubPayloads } from "./github-payloads.ts";
-import type { IssueTriggers, OutsideFact, ReadDelivery } from "./port.ts";
+import type { IssueTriggers, LabelFact, OutsideFact, ReadDelivery } from "./port.ts";
 
 /** Marks everything that we write on a forge, so that we never answer ourselves. */
 const ownMark = "<!-- wavesmith";
@@ -28,6 +28,17 @@ export const originOf = (repository: string, what: string): string => `github:${
 
 const isBot = ({ type, login }: { type: string; login: string }): boolean => type === "Bot" || login.endsWith("[bot]");
 
+/** A label that somebody put on an open issue or request; null for anything else. */
+function readLabel(
+  payload: GithubPayload<"issues"> | GithubPayload<"pull_request">,
+  { number, state, updated_at: at }: { number: number; state: string; updated_at?: string | null | undefined },
+): LabelFact | null {
+  if (payload.action !== "labeled" || payload.label === undefined || state !== "open") return null;
+  const { name: label } = payload.label;
+  const by = payload.sender?.login ?? "";
+  return { kind: "label", ...placeOf(payload, `label:${number}:${label}:${at ?? ""}`), number, by, label };
+}
+
 const readers: Readers = {
   push(payload) {
     const branch = /^refs\/heads\/(.+)$/.exec(payload.ref)?.[1];
@@ -43,6 +54,8 @@ const readers: Readers = {
   },
 
   pull_request(payload) {
+    const labelled = readLabel(payload, payload.pull_request);
+    if (labelled !== null) return act(labelled);
     if (payload.action !== "closed") return ignore(`a request that was ${payload.action} needs nothing`);
     const { number, merged, closed_at: at } = payload.pull_request;
     const by = payload.sender?.login ?? "somebody";
@@ -111,7 +124,9 @@ const readers: Readers = {
       payload.action === "assigned" &&
       assignee !== null &&
       payload.assignee?.login.toLowerCase() === assignee.toLowerCase();
-    if (!isLabelled && !isAssigned) return ignore(`only the label ${label} starts a build`);
+    const other = isLabelled ? null : readLabel(payload, payload.issue);
+    if (other !== null) return act(other);
+    if (!isLabelled && !isAssigned) return ignore("only a label or an assignment starts a build");
     const by = payload.sender?.login ?? "";
     return act({ kind: "issue", ...placeOf(payload, `issue:${number}`), number, by, title, text });
   },

@@ -11,6 +11,8 @@ export interface ForgeUnderTest {
   newName(): string;
   /** A person closes a request. */
   closeRequest(repository: ForgeRepository, number: number): Promise<void>;
+  /** Whether what a person commits is the file `theirs.txt`, with the line `theirs`. */
+  readonly writesFiles: boolean;
   /** A person commits to a branch; returns the commit. */
   commit(repository: ForgeRepository, branch: string): Promise<string>;
   counts(repository: ForgeRepository): Promise<{ requests: number; comments: number; checks: number }>;
@@ -71,6 +73,22 @@ export function forgeContract(name: string, start: () => Promise<ForgeUnderTest>
       expect(await forge.ensureRepository(wanted)).toEqual(made);
       expect(await forge.findRepository({ name: wanted.name, id: made.id })).toEqual(made);
       expect(await forge.readBranch(made, "main")).toBeNull();
+    });
+
+    it("reads a file at a commit, what a commit came from, and the branch of a request", async () => {
+      const { forge } = under;
+      const { repository, push, made } = await delivered();
+      const path = "theirs.txt";
+      const sha = await under.commit(repository, "main");
+      const file = { repository, sha, path, maxBytes: 100 };
+      const isWritten = (await forge.readFile(file)) === "theirs\n";
+      expect([isWritten, await forge.readFile({ ...file, path: "no/such.txt" })]).toEqual([under.writesFiles, null]);
+      if (isWritten) await expect(forge.readFile({ ...file, maxBytes: 3 })).rejects.toMatchObject({ fault: "invalid" });
+      expect(await forge.readCommit(repository, sha)).toEqual({ parents: [commitAt(0)], requestBranches: [] });
+      const offered = { branch: push.branch, sha: commitAt(1), isOpen: true };
+      expect(await forge.findOffered(repository, made.number)).toEqual(offered);
+      expect(await forge.findOffered(repository, 999)).toBeNull();
+      expect(await forge.isOurs("ada")).toBe(false);
     });
 
     it("pushes a branch, again without harm, and further from where it put it", async () => {

@@ -27,6 +27,7 @@ async function start(credential: GitHubCredential, owner: string): Promise<Forge
       count += 1;
       return `${owner}/app-${count}`;
     },
+    writesFiles: true,
     async closeRequest({ name }, number) {
       server.state.find(name)!.pulls.find((pull) => pull.number === number)!.state = "closed";
     },

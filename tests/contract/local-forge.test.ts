@@ -15,6 +15,7 @@ forgeContract("local", async () => {
       count += 1;
       return `team/app-${count}`;
     },
+    writesFiles: false,
     async closeRequest({ name }, number) {
       const file = pathOf(name, "wavesmith", "requests", `${number}.json`);
       writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), state: "closed" }));

@@ -76,7 +76,7 @@ describe("a webhook of GitHub", () => {
       WAVESMITH_GITHUB_API: github.url,
       WAVESMITH_GITHUB_URL: github.url,
     };
-    fixture = await createBuildFixture({ env });
+    fixture = await createBuildFixture({ env, drivesAll: true });
     server = await startServer({
       ...{
         app: fixture.app,
@@ -138,7 +138,7 @@ describe("a webhook of GitHub", () => {
   it("says in words why nothing follows, for unknown events and repositories", async () => {
     expect((await send("fork", {})).body.answer).toBe("nothing to do: nothing follows from the event fork");
     const unknown = { repository: { full_name: "octo/other" }, ...command("/wavesmith cancel", 1) };
-    expect((await send("issue_comment", unknown)).body.answer).toBe("nothing to do: no project delivers to octo/other");
+    expect((await send("issue_comment", unknown)).body.answer).toContain("no project delivers to octo/other");
     expect((await send("push", { ref: 1 })).status).toBe(400);
   });
 
@@ -221,5 +221,44 @@ describe("a webhook of GitHub", () => {
       async () => (await fixture.app.store.forgeCalls.find({ pullRequestId: row.id, step: "issue" })) !== null,
     );
     expect(links()).toHaveLength(1);
+  });
+
+  it("builds what is asked for in a person's request on that request's branch, and not in our own", async () => {
+    const repository = github.state.find("octo/app")!;
+    await send("issue_comment", command("/wavesmith build more", 60));
+    await until(() => replies().some((text) => text.includes("this request is a build's own")));
+    const sha = await github.commit("octo/app", {
+      branch: "topic",
+      path: "t.txt",
+      text: "t\n",
+      from: "refs/heads/main",
+    });
+    const number = repository.pulls.length + 1;
+    const pull = {
+      ...repository.pulls[0]!,
+      number,
+      head: "topic",
+      comments: [] as { id: number; body: string; user: string }[],
+    };
+    repository.pulls.push(pull);
+    const comment = (id: number, body: string) =>
+      send("issue_comment", {
+        ...{ action: "created", issue: { number, title: "", body: "" } },
+        comment: { id, body, user: { login: "octo", type: "User" } },
+      });
+    await comment(61, "/wavesmith build Paint the door");
+    const id = buildIdForEvent("forge-build:github:octo/app:comment:61");
+    await expect.poll(() => fixture.app.store.builds.find({ id }), { timeout: 30_000 }).not.toBeNull();
+    const { projectId } = await fixture.app.store.builds.get({ id });
+    expect((await fixture.app.store.projects.get({ id: projectId })).name).toBe("octo/app@topic");
+    await fixture.until(id, (build) => build.status === "waiting");
+    expect(await fixture.app.store.builds.get({ id })).toMatchObject({ baseSha: sha });
+    await comment(62, "/wavesmith approve");
+    expect(await fixture.until(id, (build) => build.status === "completed")).toMatchObject({ reason: null });
+    const made = () => repository.pulls.find(({ head }) => head === `wavesmith/${id}/result`);
+    await expect.poll(made, { timeout: 30_000 }).toMatchObject({ base: "topic" });
+    expect(made()!.body).not.toContain("Closes");
+    await expect.poll(() => pull.comments.at(-1)?.body, { timeout: 30_000 }).toContain("answers this request in");
+    await fixture.app.ports.driver(fixture.app.config.sandboxDriver).remove(projectId, { volume: true });
   });
 });

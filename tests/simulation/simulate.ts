@@ -196,6 +196,7 @@ function createWorld(seed: number) {
       briefAgent: null,
       environment: {},
       eventSecrets: [],
+      forgeRepositories: [],
       clock: { now: () => new Date(now) },
       ids: nextId,
       tenantLimits: { builds: null, tasks: tenantTasks, sandboxes: 16, usd: null },

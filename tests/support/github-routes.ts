@@ -109,7 +109,7 @@ type PullAnswer = Pick<
   | "body"
   | "title"
   | "node_id"
-> & { head: { ref: string; sha: string }; base: { ref: string } };
+> & { head: { ref: string; sha: string; repo: { full_name: string } }; base: { ref: string } };
 
 async function pullAnswer(pull: Pull, repository: Repository, context: RouteContext): Promise<PullAnswer> {
   return {
@@ -120,7 +120,11 @@ async function pullAnswer(pull: Pull, repository: Repository, context: RouteCont
     merged_at: pull.merged ? "2026-11-23T00:00:00Z" : null,
     mergeable: pull.mergeable,
     merge_commit_sha: pull.mergeSha,
-    head: { ref: pull.head, sha: (await shaOf(context, repository, pull.head)) ?? "0".repeat(40) },
+    head: {
+      ref: pull.head,
+      sha: (await shaOf(context, repository, pull.head)) ?? "0".repeat(40),
+      repo: { full_name: pull.fork ?? repository.fullName },
+    },
     base: { ref: pull.base },
   };
 }
@@ -300,6 +304,31 @@ const reviews = ofPull(async (pull, repository, context) => {
   );
 });
 
+const contents = of(async ({ fullName }, { parameters, query, git }) => {
+  const path = parameters.path ?? "";
+  const found = await git(fullName, "cat-file", "-s", `${query.get("ref")}:${path}`).catch(() => null);
+  if (found === null) return missing;
+  const size = Number(found);
+  // GitHub sends no content of a file above 1 MB.
+  const text = size > 1024 * 1024 ? "" : await git(fullName, "cat-file", "-p", `${query.get("ref")}:${path}`);
+  // `git` here trims its output.
+  const content = Buffer.from(text.padEnd(text === "" ? 0 : size, "\n")).toString("base64");
+  return ok({ type: "file", encoding: "base64", size, path, content } satisfies Partial<Schemas["content-file"]>);
+});
+
+const gitCommit = of(async ({ fullName }, { parameters, git }) => {
+  const shown = await git(fullName, "show", "-s", "--format=%P", parameters.sha!).catch(() => null);
+  if (shown === null) return missing;
+  const parents = shown.split(" ").flatMap((sha) => (sha === "" ? [] : { sha, url: "", html_url: "" }));
+  return ok({ sha: parameters.sha!, parents } satisfies Partial<Schemas["git-commit"]>);
+});
+
+/** The requests that brought a commit into the default branch. */
+const pullsOfCommit = of(async (repository, context) => {
+  const own = repository.pulls.filter(({ mergeSha }) => mergeSha === context.parameters.sha);
+  return ok(await Promise.all(own.map((pull) => pullAnswer(pull, repository, context))));
+});
+
 const graphql: Handler = async ({ body, state, git }) => {
   const variables = (body.variables ?? {}) as Record<string, string | number>;
   if (!String(body.query).includes("enqueuePullRequest")) {
@@ -367,6 +396,9 @@ export const routes: Readonly<Record<string, Handler>> = {
   "GET /repos/{owner}/{repo}/issues/{issue_number}/comments": listComments,
   "POST /repos/{owner}/{repo}/issues/{issue_number}/comments": createComment,
   "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}": updateComment,
+  "GET /repos/{owner}/{repo}/contents/{path}": contents,
+  "GET /repos/{owner}/{repo}/git/commits/{sha}": gitCommit,
+  "GET /repos/{owner}/{repo}/commits/{sha}/pulls": pullsOfCommit,
   "GET /repos/{owner}/{repo}/commits/{ref}/check-runs": checkRuns,
   "POST /repos/{owner}/{repo}/check-runs": createCheckRun,
   "GET /repos/{owner}/{repo}/commits/{ref}/status": combinedStatus,

@@ -305,8 +305,8 @@ function findRoute(method: string, path: string) {
     const names: string[] = [];
     const source = pattern.replace(/\{(\w+)\}/g, (_, name: string) => {
       names.push(name);
-      // A branch and a ref may have slashes.
-      return name === "branch" || name === "ref" ? "(.+)" : "([^/]+)";
+      // These may have slashes.
+      return name === "branch" || name === "ref" || name === "path" ? "(.+)" : "([^/]+)";
     });
     const match = new RegExp(`^${source}$`).exec(path);
     if (match === null) continue;

@@ -28,6 +28,8 @@ export interface Pull {
   mergeSha: string | null;
   mergeable: boolean | null;
   queued: boolean;
+  /** The repository that has its head; absent: this one. */
+  readonly fork?: string;
   /** Without `sha` a review is of the head. */
   readonly reviews: { user: string; state: string; association: string; sha?: string }[];
   readonly comments: { id: number; body: string; user: string }[];
@@ -135,7 +137,11 @@ export function createGitHubState(folder: string): GitHubState {
       const path = join(folder, `${fullName}.git`);
       await mkdir(path, { recursive: true });
       await run("git", ["init", "-q", "--bare", "--initial-branch=main", path]);
-      for (const setting of ["http.receivepack=true", "receive.denyDeleteCurrent=ignore"]) {
+      for (const setting of [
+        "http.receivepack=true",
+        "uploadpack.allowAnySHA1InWant=true",
+        "receive.denyDeleteCurrent=ignore",
+      ]) {
         const [name = "", value = ""] = setting.split("=");
         await run("git", ["-C", path, "config", name, value]);
       }

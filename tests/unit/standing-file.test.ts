@@ -23,7 +23,10 @@ x-note: ignored
         { name: "nightly", cron: "0 3 * * *", timezone: "Europe/Paris" },
         { name: "30 9 * * 1", cron: "30 9 * * 1", timezone: "UTC" },
       ],
+      ...{ branches: [], label: null },
     });
+    const asked = parse("on: { push: { branches: [main, release/*] }, label: build-me }\nplan: a.yaml\n").file;
+    expect(asked).toMatchObject({ branches: ["main", "release/*"], label: "build-me" });
     const brief = parse("on: {}\nbrief: Update what is old.\nyes: true\n").file;
     expect(brief).toMatchObject({ plan: null, brief: "Update what is old.", yes: true });
   });
@@ -46,6 +49,7 @@ x-note: ignored
       "6 invalid on.schedule[3].timezone",
       "7 unknown-key on.schedule[4].timezon",
     ]);
+    expect(faults("on:\n  push:\n    branches: [wavesmith/x]\nbrief: b\n")).toEqual(["3 invalid on.push.branches[0]"]);
     expect(faults("on: {}\n")).toEqual(["1 invalid "]);
     expect(faults("on: {}\nplan: a.yaml\nbrief: b\n")).toEqual(["1 invalid "]);
     expect(faults("on: {}\nplan: ../a.yaml\n")).toEqual(["2 escaping-file plan"]);

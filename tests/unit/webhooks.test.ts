@@ -107,6 +107,15 @@ describe("GitHub's events", () => {
     expect(
       read("pull_request_review_comment", { action: "created", comment: line, pull_request: { number: 1 } }).facts,
     ).toMatchObject([{ kind: "comment", file: "a.txt", line: 4 }]);
+    const added = { action: "labeled", label: { name: "build-me" } };
+    const number = 3;
+    for (const [event, key] of [
+      ["issues", "issue"],
+      ["pull_request", "pull_request"],
+    ] as const)
+      expect(read(event, { ...added, [key]: { number, title: "", body: "" } }).facts).toMatchObject([
+        { kind: "label", number, label: "build-me", by: "ada" },
+      ]);
     expect(read("push", { ref: "refs/heads/main", after: "b".repeat(40) }).facts).toMatchObject([{ branch: "main" }]);
   });
 
@@ -115,7 +124,7 @@ describe("GitHub's events", () => {
       ["issue_comment", { action: "created", issue, comment: { ...comment, user: { login: "x[bot]", type: "Bot" } } }],
       ["issue_comment", { action: "created", issue, comment: { ...comment, body: "<!-- wavesmith:x -->" } }],
       ["issue_comment", { action: "edited", issue, comment }],
-      ["issues", { action: "labeled", issue, label: { name: "bug" } }],
+      ["issues", { action: "labeled", issue: { ...issue, state: "closed" }, label: { name: "bug" } }],
       [
         "check_run",
         { action: "completed", check_run: { id: 1, name: "wavesmith/testing", head_sha: "a", conclusion: "failure" } },

@@ -105,6 +105,8 @@ async function pushWork(delivery: RequestDelivery): Promise<void> {
   if ((await forge.readBranch(repository, base)) === null) {
     // In a new repository, the base of the request is the commit that the build began from.
     const sha = present(build.baseSha, "build.baseSha");
+    // Noted before the push, whose webhook must not start a build (OC1).
+    await doOnce(delivery, { step: "base", facts: sha }, async () => undefined);
     await forge.pushBranch({ repository, gitDir, sha, branch: base, expected: null });
   }
   const { branch, sha } = row;
@@ -162,19 +164,21 @@ async function openRequest(delivery: RequestDelivery): Promise<void> {
 }
 
 /**
- * Links to the request in a comment on the issue that the build answers. An issue that is gone, or
- * on which we may not comment, does not stop the delivery.
+ * Links to the request in a comment on the issue that the build answers, or on the request into
+ * whose branch it goes. One that is gone, or on which we may not comment, does not stop the
+ * delivery.
  */
 async function linkIssue(delivery: RequestDelivery, repository: ForgePlace, url: string): Promise<void> {
   const { ports, forge, build, row } = delivery;
-  const { issue } = build.plan.deliver;
-  if (issue === undefined) return;
+  const { issue, request } = build.plan.deliver;
+  const asked = issue ?? request;
+  if (asked === undefined) return;
   const key = `${build.id}/${row.key}/issue`;
-  const text = `Build ${build.id} answers this issue in ${url}`;
-  await doOnce(delivery, { step: "issue", facts: { issue, url } }, async () => {
-    await forge.ensureComment({ repository, number: issue, key, text }).catch((error: unknown) => {
+  const text = `Build ${build.id} answers this ${issue === undefined ? "request" : "issue"} in ${url}`;
+  await doOnce(delivery, { step: "issue", facts: { issue: asked, url } }, async () => {
+    await forge.ensureComment({ repository, number: asked, key, text }).catch((error: unknown) => {
       if (!(error instanceof ForgeError) || error.retryable) throw error;
-      ports.log.warn(`issue ${issue} of ${repository.name} gets no link to ${url}: ${error.message}`);
+      ports.log.warn(`#${asked} of ${repository.name} gets no link to ${url}: ${error.message}`);
     });
   });
 }

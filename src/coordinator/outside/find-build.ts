@@ -32,22 +32,26 @@ async function isOf(store: Tables, { id: buildId, plan, projectId }: BuildRow, r
   return (await store.projects.get({ id: projectId })).name === repository;
 }
 
-/** Finds the build that a comment is about: that of its request, or the newest of its issue. */
+/** Finds the build that a comment is about: that of its request, or the newest asked for there. */
 export async function findBuildOfNumber(
   store: Tables,
-  place: { readonly projectId: string; readonly repository: string; readonly number: number },
+  place: { readonly tenantId: string; readonly repository: string; readonly number: number },
 ): Promise<BuildRow | null> {
   const ofRequest = await findBuildOfRequest(store, place);
   if (ofRequest !== null) return ofRequest;
-  const { projectId, repository, number } = place;
+  const { tenantId, repository, number } = place;
+  // A request's branch has a project of its own, so we do not look in one project alone.
   const builds = await store.builds.list(
-    { projectId, status: [...steerableBuildStatuses] },
-    { by: "position", descending: true },
+    { tenantId, status: [...steerableBuildStatuses] },
+    { by: "position", descending: true, limit: mostBuilds },
   );
   const answers = ({ plan: { deliver } }: BuildRow): boolean =>
-    deliver.issue === number && deliver.repo?.toLowerCase() === repository.toLowerCase();
+    (deliver.issue ?? deliver.request) === number && deliver.repo?.toLowerCase() === repository.toLowerCase();
   return builds.find(answers) ?? null;
 }
+
+/** A comment is about recent builds. */
+const mostBuilds = 500;
 
 /** Finds the build of a pull request at GitHub; null if the request is not ours. */
 export async function findBuildOfRequest(

@@ -7,6 +7,10 @@ import { retryBuild } from "../build/retry-build.ts";
 import { requestCancel } from "../build/stop/cancel-build.ts";
 import type { Ports } from "../port.ts";
 import { approveWave, rejectWave } from "../wave/decide-wave.ts";
+import { findAtForge } from "./at-forge.ts";
+import { projectOfBranch } from "./find-project.ts";
+import { findAskedBranch } from "./offered-branch.ts";
+import { requestAt } from "./standing-at-forge.ts";
 
 export type ForgeCommand = EventData<"forge/command.given">;
 type Verb = ForgeCommand["verb"];
@@ -76,16 +80,37 @@ interface AskedBuild {
 }
 
 /**
- * Starts a build from a text on a forge, which delivers to the repository of the text. Calling it
- * again with the same origin starts no second build. Returns the answer to post.
+ * Starts a build from a text on a forge. What an issue asks for is built on the default branch, in a
+ * request that closes the issue; what is asked for in a request is built on that request's branch.
+ * Calling it again with the same origin starts no second build. Returns the answer to post.
  */
 export const startFromText = (ports: Ports, asked: AskedBuild, defaultDriver: string): Promise<string> =>
   answered(async () => {
-    const { origin, project, by, text, repository: repo, number: issue } = asked;
+    const { origin, by, text, repository } = asked;
+    const id = `forge-build:${origin}`;
+    const known = await ports.store.builds.find({ eventId: id });
     const { name: tenant } = await ports.store.tenants.get({ id: asked.tenantId });
-    const brief = `${by} asks for this on ${repo}.\n\n${quoteOutside("the request", text.slice(0, 50_000))}`;
-    const deliver = { forge: "github", repo, issue };
-    const data = { brief, project, deliver, requestedBy: `${by} on GitHub`, tenant, metadata: { origin } };
-    const { buildId } = await requestBuild(ports, { id: `forge-build:${origin}`, data }, defaultDriver);
+    const brief = `${by} asks for this on ${repository}.\n\n${quoteOutside("the request", text.slice(0, 50_000))}`;
+    const request = async () => {
+      const where = await placeOfBuild(ports, asked);
+      const data = { ...where, brief, requestedBy: `${by} on GitHub`, tenant, metadata: { origin } };
+      return (await requestBuild(ports, { id, data }, defaultDriver)).buildId;
+    };
+    const buildId = known?.id ?? (await request());
     return `Build ${buildId} has started: it drafts a plan, which waits for \`/wavesmith approve\` in a comment here.`;
   });
+
+/** The project and the branch of a build that was asked for in an issue or a request. */
+async function placeOfBuild(ports: Ports, asked: AskedBuild): Promise<Record<string, unknown>> {
+  const { project, repository: repo, number } = asked;
+  const place = await findAtForge(ports, repo);
+  if (place === null) throw new WavesmithError("not-found", `there is no repository ${repo} any more`);
+  const branch = await findAskedBranch(place, number);
+  if (branch?.request == null) return { project, deliver: { forge: "github", repo, issue: number } };
+  const { name, gitUrl, defaultBranch } = place.repository;
+  const ofBranch = { repository: name, branch: branch.branch, defaultBranch };
+  return {
+    ...requestAt({ ...branch, repository: name, gitUrl }, { brief: "" }),
+    project: await projectOfBranch(ports.store, { project }, ofBranch),
+  };
+}

@@ -9,6 +9,7 @@ import type { BuildRow, StoreTransaction } from "../../store/port.ts";
 import type { CheckFact, OutsideFact, ReadDelivery } from "../../webhooks/port.ts";
 import type { Ports } from "../port.ts";
 import { findBuildOf, findBuildOfNumber, findBuildOfRequest } from "./find-build.ts";
+import { findProjectOf } from "./find-project.ts";
 
 // TD1. A delivery's row and the events that follow from it are one commit. The outbox sends them,
 // so a process that dies after its answer loses nothing.
@@ -23,11 +24,14 @@ export interface IncomingDelivery {
   readonly reading: ReadDelivery;
 }
 
+type DeliveryPorts = Pick<Ports, "store" | "clock" | "forgeRepositories">;
+
 /** Handles a delivery from a forge or a CI system. Returns what follows from it, in words. */
 export async function takeDelivery(
-  { store, clock }: Pick<Ports, "store" | "clock">,
+  ports: DeliveryPorts,
   { id, tenantId, event, reading }: IncomingDelivery,
 ): Promise<{ readonly answer: string; readonly repeated: boolean }> {
+  const { store, clock } = ports;
   return store.transaction("take-delivery", async (transaction) => {
     const own = { id, tenantId, event, answer: "", receivedAt: clock.now() };
     if ((await transaction.webhookDeliveries.insertIfAbsent(own)) === null) {
@@ -35,7 +39,7 @@ export async function takeDelivery(
       return { answer, repeated: true };
     }
     const answers = [];
-    for (const fact of reading.facts) answers.push(await takeFact(transaction, fact));
+    for (const fact of reading.facts) answers.push(await takeFact(transaction, ports, fact));
     const answer = reading.ignored === null ? answers.join("; ") : `nothing to do: ${reading.ignored}`;
     await transaction.webhookDeliveries.update({ id }, { answer });
     return { answer, repeated: false };
@@ -43,14 +47,15 @@ export async function takeDelivery(
 }
 
 /** Turns a fact into its event. Returns what will be done, in words. */
-async function takeFact(transaction: StoreTransaction, fact: OutsideFact): Promise<string> {
+async function takeFact(transaction: StoreTransaction, ports: DeliveryPorts, fact: OutsideFact): Promise<string> {
   switch (fact.kind) {
     case "check":
       return takeCheck(transaction, fact);
     case "command":
     case "issue":
+    case "label":
     case "push":
-      return takeForProject(transaction, fact);
+      return takeForProject(transaction, ports, fact);
     default:
       return takeForRequest(transaction, fact);
   }
@@ -73,7 +78,7 @@ const requestEvents = {
 
 async function takeForRequest(
   transaction: StoreTransaction,
-  { kind, ...facts }: Exclude<OutsideFact, { kind: "check" | "command" | "issue" | "push" }>,
+  { kind, ...facts }: Exclude<OutsideFact, { kind: "check" | "command" | "issue" | "label" | "push" }>,
 ): Promise<string> {
   const { repository, number } = facts;
   const build = await findBuildOfRequest(transaction, { repository, number });
@@ -85,23 +90,23 @@ async function takeForRequest(
 const projectEvents = {
   command: "forge/command.given",
   issue: "forge/issue.ready",
+  label: "forge/label.added",
   push: "forge/branch.pushed",
 } as const;
 
-/** Handles what may start a build, only for a repository that a project already delivers to. */
+/** Handles what may start a build, only for a repository that we know. */
 async function takeForProject(
   transaction: StoreTransaction,
-  { kind, ...facts }: Extract<OutsideFact, { kind: "command" | "issue" | "push" }>,
+  ports: DeliveryPorts,
+  { kind, ...facts }: Extract<OutsideFact, { kind: "command" | "issue" | "label" | "push" }>,
 ): Promise<string> {
   const { repository } = facts;
-  const here = { forge: "github", repo: repository } as const;
-  const request = await transaction.pullRequests.find(here, { by: "createdAt", descending: true });
-  if (request === null) return `nothing to do: no project delivers to ${repository}`;
-  const { tenantId, id: projectId, name: project } = await transaction.projects.get({ id: request.projectId });
+  const known = await findProjectOf(transaction, ports, repository);
+  if (known === null)
+    return `nothing to do: no project delivers to ${repository}, and WAVESMITH_GITHUB_REPOSITORIES does not name it`;
+  const { tenantId, projectId, project } = known;
   const isCommand = kind === "command" && "number" in facts;
-  const build = isCommand
-    ? await findBuildOfNumber(transaction, { projectId, repository, number: facts.number })
-    : null;
+  const build = isCommand ? await findBuildOfNumber(transaction, { tenantId, repository, number: facts.number }) : null;
   const data = { tenantId, projectId, project, ...(build === null ? {} : { buildId: build.id }), ...facts };
   const name = projectEvents[kind];
   await transaction.emit(makeEvent<RepositoryEventName>(name, facts.origin, 0, data as EventData<typeof name>));

@@ -48,5 +48,7 @@ export const eventMeanings: Record<keyof typeof eventSchemas, string> = {
   "forge/request.closed": "A request was closed or merged.",
   "forge/command.given": "A comment on a forge begins with `/wavesmith`.",
   "forge/issue.ready": "An issue got the label, or was assigned to us: a build of its text starts.",
-  "forge/branch.pushed": "Somebody pushed to a branch of a repository that a project delivers to.",
+  "forge/label.added":
+    "An issue or a request got a label; `on.label` of `wavesmith.yaml` says which one starts a build.",
+  "forge/branch.pushed": "Somebody pushed to a branch; `on.push` of `wavesmith.yaml` says which ones start a build.",
 };

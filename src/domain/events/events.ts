@@ -212,6 +212,7 @@ export const eventSchemas = {
     text: z.string(),
   }),
   "forge/issue.ready": onRepository.extend({ number: z.number().int(), title: z.string(), text: z.string() }),
+  "forge/label.added": onRepository.extend({ number: z.number().int(), label: z.string() }),
   "forge/branch.pushed": onRepository.extend({ branch: z.string(), sha: z.string() }),
 } as const;
 

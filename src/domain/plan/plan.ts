@@ -153,6 +153,8 @@ export const planSchema = z.object({
     create: createPolicySchema.optional(),
     /** The issue of the repository that the build answers. */
     issue: z.number().int().optional(),
+    /** The pull request of the repository to whose branch the work goes. */
+    request: z.number().int().optional(),
   }),
   notify: z.array(z.string()),
 });

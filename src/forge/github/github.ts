@@ -3,6 +3,7 @@ import type { Forge } from "../port.ts";
 import type { GitHubCredential, GitHubSettings } from "../settings.ts";
 import { ensureCheckRun, ensureStatus, readChecks } from "./checks.ts";
 import type { GitHubClients } from "./client.ts";
+import { findOffered, readCommit, readFile } from "./contents.ts";
 import { identifyAccount } from "./identity.ts";
 import { mergeRequest, readRequest } from "./merging.ts";
 import { mayPush, readJobLog } from "./outsiders.ts";
@@ -51,6 +52,10 @@ export function createGitHub({ webUrl }: GitHubSettings, clients: GitHubClients,
     readChecks: async ({ name }, sha) => readChecks(await clients.of(name), name, sha),
     readRequest: async (repository, number) => readRequest(await clients.of(repository.name), repository, number),
     mayPush: async (repository, login) => mayPush(await clients.of(repository.name), repository, login),
+    readFile: async (file) => readFile(await clients.of(file.repository.name), file),
+    readCommit: async (repository, sha) => readCommit(await clients.of(repository.name), repository, sha),
+    findOffered: async (repository, number) => findOffered(await clients.of(repository.name), repository, number),
+    isOurs: async (account) => clients.credential()?.kind === "app" && account.toLowerCase() === (await ownLogin()),
     readJobLog: async (repository, jobId) => readJobLog(await clients.of(repository.name), repository, jobId),
     mergeRequest: async (request) => mergeRequest(await clients.of(request.repository.name), request),
   };

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ownBranches } from "../../domain/forge.ts";
 import type { PlanFault } from "../../domain/plan/plan.ts";
 import type { ScheduleTimes } from "../../domain/schedule.ts";
 import type { Environment } from "../checks/check-environment.ts";
@@ -29,6 +30,10 @@ const schedule = strictMapping({
   error: say("invalid: write five fields that some date matches, such as 0 6 * * 1-5"),
 });
 
+const branchGlob = shortText.max(200).refine((name) => !name.startsWith(ownBranches), {
+  error: say("invalid: branches below wavesmith/ are our own; what we push starts no build"),
+});
+
 const standingFileSchema = strictMapping({
   plan: z
     .union([relativePath, z.record(z.string(), z.unknown())])
@@ -43,6 +48,15 @@ const standingFileSchema = strictMapping({
   yes: z.boolean().optional().describe("With a brief: run the drafted plan without asking a person."),
   budget: z.unknown().optional().describe("With a brief: the budget of each build, as limits.budget in a plan."),
   on: strictMapping({
+    push: strictMapping({
+      branches: z.array(branchGlob).min(1).max(20).describe("The branches, such as main or release/*."),
+    })
+      .optional()
+      .describe("Starts a build of each commit that people push to these branches of the repository at the forge."),
+    label: shortText
+      .max(50)
+      .optional()
+      .describe("A label: putting it on an issue or a pull request of the repository starts a build."),
     schedule: z.array(schedule).max(20).optional().describe("Starts builds by the clock."),
   }).describe("What starts a build."),
 }).superRefine((file, context) => {
@@ -78,6 +92,10 @@ export interface StandingFile {
   readonly yes: boolean;
   readonly budget: unknown;
   readonly schedules: readonly NamedSchedule[];
+  /** The branches, as globs, whose pushes start builds. */
+  readonly branches: readonly string[];
+  /** The label that starts builds; null: none. */
+  readonly label: string | null;
 }
 
 export interface ParsedStandingFile {
@@ -119,6 +137,8 @@ function standingFileOf({ plan, brief, yes, budget, on }: z.output<typeof standi
     yes: yes ?? false,
     budget,
     schedules: (on.schedule ?? []).map(({ name, cron, timezone }) => ({ name: name ?? cron, cron, timezone })),
+    branches: on.push?.branches ?? [],
+    label: on.label ?? null,
   };
 }
 

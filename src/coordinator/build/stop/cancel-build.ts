@@ -8,10 +8,19 @@ import type { Ports } from "../../port.ts";
 // confirming stops and delivering a wave that has already passed. After the last of these comes
 // `cancelled`.
 
-/** Requests a build's cancellation. Returns false if it has already ended. */
-export async function requestCancel(ports: Ports, buildId: string, reason: string): Promise<boolean> {
+/**
+ * Requests a build's cancellation. Returns false if it has already ended, or has started and was to
+ * be cancelled only `unlessStarted`.
+ */
+export async function requestCancel(
+  ports: Ports,
+  buildId: string,
+  reason: string,
+  { unlessStarted = false } = {},
+): Promise<boolean> {
   return ports.store.transaction("request-cancel", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
+    if (unlessStarted && build.status !== "queued") return false;
     if (build.status === "cancelling") return true;
     if (!["queued", "running", "waiting"].includes(build.status)) return false;
     if (build.status === "queued") {
