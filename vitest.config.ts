@@ -28,6 +28,10 @@ export default defineConfig({
   test: {
     include: ["tests/**/*.test.ts"],
     globalSetup: ["tests/support/leftovers.ts"],
+    setupFiles: ["tests/support/setup.ts"],
+    // Most of a test file's start is loading the sources, so files that follow each other in a worker
+    // share them.
+    isolate: false,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     pool: "forks",

@@ -345,6 +345,13 @@ describe("the source", () => {
     expect(pages.filter((page) => !architecture.includes(`- [${titleOf(page)}](docs/adr/${page})`))).toEqual([]);
   });
 
+  it("cleans up after tests in hooks of their own file, or of setup.ts", () => {
+    const names = readdirSync(join(root, "tests"), { recursive: true, encoding: "utf8" });
+    const shared = names.filter((name) => /(?<!\.test)\.ts$/.test(name) && name !== "support/setup.ts");
+    const hook = /^(?:before|after)(?:All|Each)\(/m;
+    expect(shared.filter((name) => hook.test(readFileSync(join(root, "tests", name), "utf8")))).toEqual([]);
+  });
+
   it("names no file after nothing in particular", () => {
     expect(files.filter((file) => /^(?:utils?|helpers?|manager|common|misc)\b/.test(basename(file)))).toEqual([]);
   });

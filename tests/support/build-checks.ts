@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { expect } from "vitest";
 import type { GuestClient } from "../../src/sandbox/port.ts";
 import type { AttemptRow, BuildRow, Store, TaskRow, WaveRow } from "../../src/store/port.ts";
+import { untilNextLook } from "./looks.ts";
 import { type ExpectedTree, generatedPath, generatedText } from "./random-plan.ts";
 
 // Checks that hold for every build that has ended, whatever its plan. They read the rows and the
@@ -267,11 +268,12 @@ interface Driven {
  * patience.
  */
 export async function untilOver({ app, warnings }: Driven, buildId: string, timeoutMs = 110_000): Promise<BuildRow> {
-  const deadline = Date.now() + timeoutMs;
+  const startedMs = Date.now();
   for (;;) {
     const build = await app.store.builds.get({ id: buildId });
     if (["completed", "failed", "cancelled", "waiting"].includes(build.status)) return build;
-    if (Date.now() > deadline) throw new Error(`build ${buildId} does not end; warnings:\n${warnings.join("\n")}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const waitedMs = Date.now() - startedMs;
+    if (waitedMs > timeoutMs) throw new Error(`build ${buildId} does not end; warnings:\n${warnings.join("\n")}`);
+    await untilNextLook(waitedMs);
   }
 }

@@ -12,6 +12,7 @@ import { previewPlaceOf } from "../../src/domain/sandbox/sandbox.ts";
 import { isConnectionLost } from "../../src/store/connection/lost-connection.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { testDatabase } from "./database.ts";
+import { untilNextLook } from "./looks.ts";
 import { requires } from "./require.ts";
 
 const run = promisify(execFile);
@@ -149,11 +150,12 @@ async function waitFor(
   holds: () => Promise<boolean>,
   { what, warnings, patienceMs = 50_000 }: { what: string; warnings: readonly string[]; patienceMs?: number },
 ): Promise<void> {
-  const deadline = Date.now() + patienceMs;
+  const startedMs = Date.now();
   // A test may cut the connections by which it looks: the next look has a new one.
   const look = () => holds().catch((error: unknown) => (isConnectionLost(error) ? false : Promise.reject(error)));
   while (!(await look())) {
-    if (Date.now() > deadline) throw new Error(`waited in vain for ${what}; warnings:\n${warnings.join("\n")}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const waitedMs = Date.now() - startedMs;
+    if (waitedMs > patienceMs) throw new Error(`waited in vain for ${what}; warnings:\n${warnings.join("\n")}`);
+    await untilNextLook(waitedMs);
   }
 }

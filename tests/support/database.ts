@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Pool } from "pg";
-import { afterAll } from "vitest";
 import { openEmbedded } from "../../src/store/embedded/launcher.ts";
 import { embeddedDatabase } from "../../src/store/embedded/session.ts";
 import { migrate } from "../../src/store/migrate.ts";
+import { eachFileEnds } from "./after-file.ts";
 
 export interface TestDatabase {
   readonly pool: Pool;
@@ -61,7 +61,7 @@ export async function testDatabase({ migrated = true }: { migrated?: boolean } =
   return database;
 }
 
-afterAll(async () => {
+eachFileEnds(async () => {
   for (const database of open) await database.close();
   await (await server)?.close();
   server = null;

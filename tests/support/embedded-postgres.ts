@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { Client } from "pg";
-import { afterEach } from "vitest";
 import { placeIn } from "../../src/store/embedded/place.ts";
 import { readPidFile } from "../../src/store/embedded/postmaster.ts";
 import { connectionTo } from "../../src/store/embedded/session.ts";
+import { eachTestEnds } from "./after-file.ts";
 import { bundledProgram } from "./bundled-program.ts";
 
 const program = await bundledProgram("embedded-postgres-user");
@@ -116,7 +116,7 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
   }
 }
 
-afterEach(async () => {
+eachTestEnds(async () => {
   for (const user of users) await user.kill();
   users.clear();
   for (const pid of servers) {
