@@ -40,8 +40,8 @@ describe("signing in at GitHub as a new App", () => {
   });
   afterEach(() => rmSync(dataDir, { recursive: true }));
 
-  const connect = (publicUrl: string | null = null): GitHubConnection => {
-    const settings = { apiUrl: server.url, webUrl: server.url, credential: createCredentialReader(dataDir) };
+  const connect = (publicUrl: string | null = null, api = ""): GitHubConnection => {
+    const settings = { apiUrl: `${server.url}${api}`, webUrl: server.url, credential: createCredentialReader(dataDir) };
     const now = () => new Date(Date.now() + laterMs);
     return createConnection({ ...settings, clients: createClients(settings), dataDir, isFixed: false, publicUrl, now });
   };
@@ -74,7 +74,8 @@ describe("signing in at GitHub as a new App", () => {
   });
 
   it("belongs to an organisation, and has its webhook where others reach us", async () => {
-    const connection = connect("https://wavesmith.example.org");
+    // Here on GitHub Enterprise, whose API has an address of its own.
+    const connection = connect("https://wavesmith.example.org", "/api/v3");
     await connection.finishApp(await answered(connection, "octo-org"));
     const { owner, hook, webhookSecret } = server.state.apps.at(-1)!;
     expect({ owner, hook }).toEqual({
@@ -82,6 +83,8 @@ describe("signing in at GitHub as a new App", () => {
       hook: { url: "https://wavesmith.example.org/webhooks/github", active: true },
     });
     expect(connection.webhookSecrets()).toEqual([webhookSecret]);
+    expect(await connection.read()).toMatchObject({ identity: { kind: "app" }, problem: null });
+    expect(server.calls.at(-1)).toMatchObject({ path: "/app/installations", status: 200 });
   });
 
   it("takes no forged state, no second code, no late answer and no code twice", async () => {
@@ -89,6 +92,8 @@ describe("signing in at GitHub as a new App", () => {
     const own = await answered(connection);
     await expect(connection.appForm("forged")).rejects.toMatchObject(refused);
     await expect(connection.finishApp({ ...own, state: "forged" })).rejects.toMatchObject(refused);
+    await expect(connection.finishApp({ ...own, code: "" })).rejects.toMatchObject(refused);
+    await expect(connection.finishApp({ ...own, code: "../user" })).rejects.toMatchObject(refused);
     laterMs = 10 * 60_000;
     await expect(connection.finishApp(own)).rejects.toMatchObject(refused);
     laterMs = 0;

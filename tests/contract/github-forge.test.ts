@@ -13,16 +13,16 @@ const { privateKey } = generateKeyPairSync("rsa", {
   publicKeyEncoding: { type: "spki", format: "pem" },
 });
 
-const forgeAt = (server: GitHubServer, credential: GitHubCredential | null) =>
-  githubAt({ apiUrl: server.url, webUrl: server.url, credential: () => credential });
+const forgeAt = (server: GitHubServer, credential: GitHubCredential | null, api = "") =>
+  githubAt({ apiUrl: `${server.url}${api}`, webUrl: server.url, credential: () => credential });
 
 const githubAt = (settings: GitHubSettings) => createGitHub(settings, createClients(settings), process.env);
 
-async function start(credential: GitHubCredential, owner: string): Promise<ForgeUnderTest> {
+async function start(credential: GitHubCredential, owner: string, api?: string): Promise<ForgeUnderTest> {
   const server = await createGitHubServer();
   let count = 0;
   return {
-    forge: forgeAt(server, credential),
+    forge: forgeAt(server, credential, api),
     newName: () => {
       count += 1;
       return `${owner}/app-${count}`;
@@ -43,6 +43,7 @@ async function start(credential: GitHubCredential, owner: string): Promise<Forge
 
 forgeContract("github (token)", () => start({ kind: "token", token: usualToken }, "octo"));
 forgeContract("github (App)", () => start({ kind: "app", appId: "7", privateKey }, "octo-org"));
+forgeContract("github enterprise (App)", () => start({ kind: "app", appId: "7", privateKey }, "octo-org", "/api/v3"));
 
 it("does not take a comment with our mark by somebody else for ours", async () => {
   const server = await createGitHubServer();

@@ -276,6 +276,57 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     pull.reviews.push({ user: "ada", state: "APPROVED", association: "MEMBER" });
     await later();
     await waitsFor("queued");
-    expect(pull.queued).toBe(true);
+    expect(pull).toMatchObject({ queued: true, merged: false });
+    repository.mergesQueued = true;
+    await later();
+    await settled(build.id, "merged");
+    expect(await rowsOf(build.id)).toMatchObject([{ mergeState: "merged", mergeSha: pull.mergeSha }]);
+    expect(await server.git(repo, "show", "main:one.txt")).toBe("1");
+  });
+
+  it("merges a request itself once its head is approved, where there is no queue", async () => {
+    await open();
+    const repo = newName();
+    const { pulls } = await server.repository(repo);
+    const build = await fixture.build(planFor(repo, { merge: "when-approved" }));
+    await settled(build.id, "open");
+    await later();
+    await settled(build.id, "open");
+    expect(await rowsOf(build.id)).toMatchObject([{ mergeState: "approval", mergeSha: null }]);
+    pulls[0]!.reviews.push({ user: "ada", state: "CHANGES_REQUESTED", association: "MEMBER" });
+    await later();
+    await settled(build.id, "open");
+    expect(pulls[0]!.merged).toBe(false);
+    pulls[0]!.reviews.push({ user: "ada", state: "APPROVED", association: "MEMBER" });
+    await later();
+    await settled(build.id, "merged");
+    expect(await server.git(repo, "log", "-1", "--format=%s", "main")).toBe("Merge pull request #1");
+  });
+
+  it("merges the requests of waves from the first one up, each into the base then", async () => {
+    await open();
+    const repo = newName();
+    const plan = planFor(repo, { pullRequests: "wave", merge: "when-green" });
+    const build = await fixture.build({
+      ...plan,
+      tasks: [...plan.tasks, { id: "two", run: "echo 2 > two.txt", dependsOn: ["one"] }],
+    });
+    const statuses = async () => {
+      await later();
+      return (await rowsOf(build.id)).map(({ status }) => status);
+    };
+    await expect.poll(statuses, { timeout: 60_000, interval: 500 }).toEqual(["merged", "merged"]);
+    const { pulls } = server.state.find(repo)!;
+    expect(pulls).toMatchObject([
+      { head: `wavesmith/${build.id}/wave-1`, base: "main", merged: true },
+      { head: `wavesmith/${build.id}/wave-2`, base: "main", merged: true },
+    ]);
+    expect((await server.git(repo, "log", "--first-parent", "--format=%s", "main")).split("\n").slice(0, 2)).toEqual([
+      "Merge pull request #2",
+      "Merge pull request #1",
+    ]);
+    const [first, second] = await rowsOf(build.id);
+    expect(first!.commits.map(({ title }) => title)).toContain("one");
+    expect(second!.commits.map(({ title }) => title)).not.toContain("one");
   });
 });

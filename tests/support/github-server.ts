@@ -96,6 +96,8 @@ export async function createGitHubServer(): Promise<GitHubServer> {
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const url = new URL(request.url ?? "/", base());
+    // Where Enterprise has its API.
+    url.pathname = url.pathname.replace(/^\/api(?:\/v3(?=\/)|(?=\/graphql$))/, "");
     const body = await bytesOf(request);
     const user = state.userOf(request.headers.authorization ?? "");
     const service = gitService(url);

@@ -74,6 +74,7 @@ export function createConnection(options: ConnectionOptions): GitHubConnection {
       inOrder(async () => {
         refuseFixed();
         const app = checkState(await readUnfinishedApp(dataDir), state, now());
+        if (!/^[\w-]{1,200}$/.test(code)) throw stateProblem();
         const exchange = { code: digestOf(code), startedAt: now() };
         // A reload of the page may try the same code again.
         if (app.exchange !== null && app.exchange.code !== exchange.code) throw stateProblem();
