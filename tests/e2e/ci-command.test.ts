@@ -27,6 +27,29 @@ describe("ci", { timeout: 120_000 }, () => {
     );
   });
 
+  it("does the same for a build on a server, with a key that may only build", async () => {
+    const serve = place.start("serve", "--port", "0", "--json");
+    await serve.said("serve.started");
+    const url = /"url":"([^"]+)"/.exec(serve.text())![1]!;
+    const { text } = await place.run("keys", "create", "ci", "--scope", "build", "--json");
+    const key = /wsk_[\w-]+/.exec(text)![0];
+    const [report, summary] = [join(place.folder, "served.xml"), join(place.folder, "served.md")];
+    const onServer = createCommandPlace({
+      ...{ WAVESMITH_SERVER: url, WAVESMITH_KEY: key, GITHUB_STEP_SUMMARY: summary },
+    });
+    for (const [name, exitCode] of Object.entries({ passes: 0, fails: 3 })) {
+      const gates = { testing: { command: `echo 1..1; echo ok 1 - a; exit ${exitCode}` } };
+      const plan = place.plan(name, [{ id: "a", run: "echo a > a" }], { gates });
+      const run = await onServer.runIn(onServer.folder, "ci", plan, "--junit", report);
+      expect(run.code).toBe(exitCode === 0 ? 0 : 1);
+      expect(countJunit([{ xml: readFileSync(report, "utf8") }])).toMatchObject({ failed: exitCode === 0 ? 0 : 1 });
+    }
+    expect(readFileSync(summary, "utf8")).toMatch(/^### passes: build completed\n[\s\S]*### fails: build failed\n/);
+    onServer.close();
+    serve.child.kill("SIGTERM");
+    expect(await serve.ended).toBe(0);
+  });
+
   it("writes nothing for a plan with faults, and ends with exit 2", async () => {
     const report = join(place.folder, "none.xml");
     const run = await place.run("ci", place.plan("bad", [{ id: "A!", run: "x" }]), "--junit", report);

@@ -1,0 +1,76 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { jobOutputs, outputAfter } from "../../src/api/job-output.ts";
+import { sleepIdlePreviews } from "../../src/coordinator/preview/sleep-preview.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+
+/** Binds late, then answers 500 three times before it works; it says what it answered. */
+const late = `import { createServer } from "node:http";
+let asked = 0;
+const server = createServer((request, response) => {
+  asked += 1;
+  const status = asked > 3 ? 200 : 500;
+  console.log("answered " + status);
+  response.writeHead(status).end();
+});
+setTimeout(() => server.listen(process.env.PORT, "127.0.0.1"), 1000);
+`;
+const app = { id: "app", run: `cat > app.mjs <<'END'\n${late}END\n` };
+
+describe("the probe of a preview", { timeout: 120_000 }, () => {
+  let fixture: BuildFixture;
+  let passedMs: number;
+  beforeEach(async () => {
+    passedMs = 0;
+    fixture = await createBuildFixture({ clock: () => new Date(Date.now() + passedMs), patienceMs: 90_000 });
+  });
+  afterEach(() => fixture.close());
+
+  const statusOf = async (buildId: string) => (await fixture.app.store.previews.find({ buildId }))?.status ?? null;
+  /** What the preview printed, in all of its starts. */
+  const printed = async (buildId: string): Promise<string> => {
+    const { store } = fixture.app;
+    const jobs = (await jobOutputs(store, buildId)).filter(({ label }) => label === "preview");
+    const chunks = await Promise.all(jobs.map(({ jobKey }) => outputAfter(store, jobKey, { after: -1, limit: 100 })));
+    return chunks
+      .flat()
+      .map(({ text }) => text)
+      .join("");
+  };
+
+  it("shows one that binds late and answers 500 at first only once it answers well; its output outlives it", async () => {
+    const { id } = await fixture.build({
+      tasks: [app],
+      preview: { command: "exec node app.mjs" },
+      gates: { integration: false },
+    });
+    const seen = new Set<string | null>();
+    await fixture.until(id, async () => {
+      const status = await statusOf(id);
+      if (status !== "ready") expect(await printed(id)).not.toContain("answered 200");
+      seen.add(status);
+      return status === "ready";
+    });
+    expect([...seen].filter((status) => status !== null)).toEqual(["starting", "ready"]);
+    await expect.poll(() => printed(id)).toContain("answered 500\nanswered 500\nanswered 500\nanswered 200\n");
+    passedMs = 2 * 3_600_000;
+    expect((await sleepIdlePreviews(fixture.app.ports)).asleep).toEqual([id]);
+    expect(await printed(id)).toContain("answered 200\n");
+  });
+
+  it("makes one that does not boot a finding, so that its wave does not pass", async () => {
+    const build = await fixture.build({
+      tasks: [{ id: "app", run: "echo 1 > app.mjs" }],
+      preview: { command: "echo no database >&2; exit 7" },
+    });
+    const { reason } = await fixture.until(build.id, ({ status }) => status !== "running");
+    expect(reason).toBe("wave 1 is blocked");
+    const [run] = await fixture.app.store.gateRuns.list({ buildId: build.id, gate: "integration" });
+    expect(run!.verdict).toBe("failed");
+    const findings = await fixture.app.store.findings.list({ gateRunId: run!.id });
+    expect(findings.map(({ severity, message }) => `${severity}: ${message}`)).toEqual([
+      expect.stringMatching(/^high: .*preview/),
+    ]);
+    expect(run!.evidence!.outputTail).toContain("no database");
+    expect(await statusOf(build.id)).toBeNull();
+  });
+});
