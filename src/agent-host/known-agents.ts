@@ -45,6 +45,9 @@ export function agentEnvironment(command: string, setting: Setting): Record<stri
  */
 export const bindsSessions = (command: string): boolean => /opencode|gemini/.test(command);
 
+/** Whether the agent forgets an interrupted turn, and the prompt of that turn with it. */
+export const forgetsInterrupted = (command: string): boolean => /gemini/.test(command);
+
 /** Variables that most programs use to reach models. */
 function models({ proxy, model }: Setting): Record<string, string> {
   if (proxy === null) return {};

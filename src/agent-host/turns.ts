@@ -6,6 +6,7 @@
 // fail again.
 // HT5. If an agent ends its turn after a refusal, we prompt it once with the reason. The protocol
 // has no field for it, so most agents read only that "the user" refused, and give up.
+// HT6. An agent that forgets an interrupted turn gets its task again with the next prompt.
 import type { AcpSession, RefusedRequest } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
 import { type EarlierSession, forgetSession } from "./earlier-session.ts";
@@ -13,6 +14,7 @@ import type { AgentEnding } from "./ending.ts";
 import type { Events } from "./events.ts";
 import { readImages } from "./images.ts";
 import type { Inbox } from "./inbox.ts";
+import { forgetsInterrupted } from "./known-agents.ts";
 import { findUnfinishedCall, type ProxyAccess, type UnfinishedCall } from "./model-proxy.ts";
 import { type AgentHostRequest, resultReasks } from "./protocol.ts";
 import { skillsSection } from "./skills.ts";
@@ -48,15 +50,16 @@ export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
       text = [firstPrompt(request), ...talk.lastNews()].join("\n\n");
       continue;
     }
-    images = []; // The session has them.
+    const task = forgotten(request, turn);
+    if (task === "") images = []; // The session has them.
     const loop = ending.takeLoop();
     if (loop !== null && turn.end === "cancelled") {
-      text = nudge(loop);
+      text = task + nudge(loop);
       events.report({ kind: "notice", text: `${loop}: told to do something else` });
       continue;
     }
     if (talk.hasNews() && ending.why() === null && (turn.end === "finished" || turn.end === "cancelled")) {
-      text = "";
+      text = task;
       continue;
     }
     const problems = turn.end === "finished" ? await resultProblems(request) : null;
@@ -83,6 +86,12 @@ export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
 }
 
 const firstPrompt = ({ prompt, cwd, skills }: AgentHostRequest): string => prompt + skillsSection(cwd, skills);
+
+/** The task again, for an agent that forgot it when its turn was interrupted (HT6). */
+const forgotten = (request: AgentHostRequest, { end }: AgentTurn): string =>
+  end === "cancelled" && forgetsInterrupted(request.command)
+    ? `You were interrupted. This is your task; what you have changed so far is in your tree.\n\n${firstPrompt(request)}\n\n`
+    : "";
 
 /** Tells an agent that remembers another tree where its tree is now. */
 const moved = (earlier: EarlierSession | null, { cwd }: AgentHostRequest): string =>
@@ -111,9 +120,14 @@ Do your task without it. If your task is done, or cannot be done without it, say
 const continuation = (reason: string): string =>
   `You were interrupted: ${reason}. Continue where you stopped, and do not begin again. Write long files in several steps.`;
 
-/** Judges the end of a turn by the agent's last model call (HT2). */
+/**
+ * Judges the end of a turn by the agent's last model call (HT2). What the agent says of a failure
+ * is often only that its connection broke.
+ */
 function withLastCall(turn: AgentTurn, call: UnfinishedCall | null): AgentTurn {
-  if (turn.end !== "finished" || call === null) return turn;
+  if (call === null) return turn;
+  if (turn.end === "model-error") return { ...turn, detail: `${call.reason}. The agent says: ${turn.detail}` };
+  if (turn.end !== "finished") return turn;
   const { ending, reason } = call;
   return { end: ending === "limit" ? "limit" : "model-error", detail: reason, isCut: ending !== "error" };
 }

@@ -29,6 +29,7 @@ export interface Reservation {
   readonly outputTokens: number;
   /** The smallest useful answer. */
   readonly leastOutputTokens: number;
+  /** Whether it takes a step of the agent's work. */
   readonly offersTools: boolean;
 }
 

@@ -60,8 +60,8 @@ export function createProxyServer(parts: ProxyParts): ProxyServer {
         const provider = providerAt(request.url ?? "");
         if (error instanceof Refusal) return refuse(response, error, provider);
         if (hangUp.gone.aborted) return; // no one is left to answer
-        parts.warn(`the model proxy failed: ${messageOf(error)}`);
-        refuse(response, new Refusal(502, "the call could not be made"), provider);
+        parts.warn(`a call to ${provider ?? "a model"} failed: ${messageOf(error)}`);
+        refuse(response, new Refusal(502, `the call failed: ${messageOf(error)}`), provider);
       })
       .finally(() => {
         hangUp.close();

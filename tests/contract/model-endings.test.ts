@@ -1,4 +1,5 @@
 import { mkdtempSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -50,6 +51,9 @@ const ask = (path: string, body: object = {}) =>
     { model: "m", messages: [], max_tokens: 100, stream: true, tools: [toolOf(path)], ...body },
   );
 const messages = "/anthropic/v1/messages";
+const captured: readonly { readonly path: string; readonly body: { readonly model?: string } }[] = createRequire(
+  import.meta.url,
+)("../support/captured-requests.json");
 const unfinished = () => world.models.unfinished(modelAttempt.id);
 
 describe("the last call of an agent", () => {
@@ -108,6 +112,23 @@ describe("the last call of an agent", () => {
     await ask(messages, { tools: undefined });
     expect(await unfinished()).toBeNull();
   });
+
+  it("is not the one in which Codex asks for a title of its session", async () => {
+    await open();
+    const [work, title] = ["gpt-6-sol", "gpt-5.6-luna"].map(
+      (model) => captured.find(({ body }) => body.model === model)!,
+    );
+    const send = ({ path, body }: typeof work & object) =>
+      callModelAt({ socketPath: world.socket, token: world.token, path }, body);
+    answers = () => ({ text: "done" });
+    expect((await send(work!)).status).toBe(200);
+    answers = () => ({ text: "A title", cut: true });
+    await send(title!);
+    expect(await unfinished()).toBeNull();
+    answers = () => ({ text: "half of it", cut: true });
+    await send(work!);
+    expect(await unfinished()).toMatchObject({ ending: "broken" });
+  });
 });
 
 describe("a provider that fails", () => {
@@ -125,5 +146,26 @@ describe("a provider that fails", () => {
     expect((await ask(messages)).status).toBe(500);
     expect(providers.requests.length).toBeGreaterThan(1);
     expect(await unfinished()).toMatchObject({ reason: "the provider failed (it answered 500)" });
+  });
+
+  it("is not given the same time again when the agent repeats a call that was given up", async () => {
+    await open(1_500);
+    answers = () => ({ status: 500 });
+    await ask(messages);
+    const { length } = providers.requests;
+    await ask(messages);
+    expect(providers.requests.length).toBe(length + 1);
+    // Once it has worked, it is.
+    answers = (number) => (number === length + 3 ? { status: 500 } : { text: "hello" });
+    expect((await ask(messages)).status).toBe(200);
+    expect((await ask(messages)).status).toBe(200);
+    expect(providers.requests.length).toBe(length + 4);
+  });
+
+  it("is named with what went wrong when it cannot be called at all", async () => {
+    await open();
+    answers = () => ({ hangUp: true });
+    expect((await ask(messages)).text).toContain("the call failed: socket hang up");
+    expect(world.warnings).toEqual(["a call to anthropic failed: socket hang up"]);
   });
 });

@@ -6,9 +6,18 @@ import {
   type FakeAnswer,
   type FakeProviders,
   type FakeRequest,
+  offersTools,
   startFakeProviders,
 } from "../support/fake-providers.ts";
-import { callsOf, models, type RealAgent, realAgents, scriptedModel, startOf } from "../support/real-agents.ts";
+import {
+  callsOf,
+  codexProgram,
+  models,
+  type RealAgent,
+  realAgents,
+  scriptedModel,
+  startOf,
+} from "../support/real-agents.ts";
 import { requires } from "../support/require.ts";
 
 // Agents as people use them, from the registry, against a model on loopback: what each makes of the
@@ -64,7 +73,7 @@ describe.runIf(requires("agents")).each(realAgents)("%s", { timeout: 240_000 }, 
     expect(ended.events.flatMap((event) => (event.kind === "permission" ? [event.allowed] : []))).toEqual(asks[name]);
     expect([existsSync(outside), readFileSync(inTree("made.txt"), "utf8")]).toEqual([false, "by a model"]);
     expect(ended.said).toContain("done");
-    const calls = providers.requests.filter(({ body }) => body?.tools?.length > 0);
+    const calls = providers.requests.filter(offersTools);
     const named = calls.map(({ body, path }) => body.model ?? /models\/([^:]+)/.exec(path)?.[1]);
     expect(new Set(named)).toEqual(new Set([models[name].split(":")[1]]));
     expect(JSON.stringify(calls.map(({ headers }) => headers))).toContain("wst_test");
@@ -109,16 +118,32 @@ describe.runIf(requires("agents")).each(realAgents)("%s", { timeout: 240_000 }, 
     expect(readFileSync(join(cwd, "made.txt"), "utf8")).toBe("two\n");
   });
 
+  // The others remember it.
+  it.runIf(name === "gemini")("knows its task after it was interrupted", async () => {
+    const { run } = callsOf(name);
+    let told = "";
+    model = (request) => {
+      if (!offersTools(request)) return { text: "a title" };
+      const text = JSON.stringify(request.body);
+      if (!text.includes("you repeat yourself")) return { tools: [run("echo same")] };
+      told = text;
+      return { text: "done" };
+    };
+    const ended = await host().ended;
+    expect(endOf(ended), ended.noise).toMatchObject({ end: "finished" });
+    expect(told).toContain("do as your model says");
+  });
+
   it("hands in a result by the tool that it is given", async () => {
     const schema = { type: "object", properties: { findings: { type: "array" } }, required: ["findings"] };
-    const tool = {
-      claude: "mcp__wavesmith__submit_result",
-      codex: "submit_result",
-      gemini: "mcp_wavesmith_submit_result",
-      opencode: "wavesmith_submit_result",
+    const input = { findings: [] };
+    const call = {
+      claude: { name: "mcp__wavesmith__submit_result", input },
+      codex: codexProgram("text(await tools.mcp__wavesmith__submit_result({ findings: [] }));"),
+      gemini: { name: "mcp_wavesmith_submit_result", input },
+      opencode: { name: "wavesmith_submit_result", input },
     };
-    const space = name === "codex" ? { namespace: "mcp__wavesmith" } : {};
-    model = scriptedModel([{ name: tool[name], input: { findings: [] }, ...space }]);
+    model = scriptedModel([call[name]]);
     const file = join(folder(), "result.json");
     const ended = await host({ result: { schema, file } }).ended;
     expect(endOf(ended), ended.noise).toMatchObject({ end: "finished" });

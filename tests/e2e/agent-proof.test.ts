@@ -6,7 +6,6 @@ import {
   type BuildEnd,
   callsMade,
   isRunning,
-  offersTools,
   openAgentPlace,
   type ProvenAgent,
   type ProvenDriver,
@@ -16,7 +15,7 @@ import {
   wordsOf,
 } from "../support/agent-place.ts";
 import type { Command } from "../support/command.ts";
-import type { FakeAnswer, FakeRequest } from "../support/fake-providers.ts";
+import { type FakeAnswer, type FakeRequest, offersTools } from "../support/fake-providers.ts";
 import { withProof, writeProof } from "../support/proof-table.ts";
 import { requires } from "../support/require.ts";
 

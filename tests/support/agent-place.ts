@@ -6,7 +6,14 @@ import { createStore } from "../../src/store/store.ts";
 import { type Command, type CommandPlace, createCommandPlace } from "./command.ts";
 import { type TestDatabase, testDatabase } from "./database.ts";
 import { engine } from "./docker-harness.ts";
-import { type FakeAnswer, type FakeProviders, type FakeRequest, startFakeProviders } from "./fake-providers.ts";
+import {
+  type FakeAnswer,
+  type FakeCall,
+  type FakeProviders,
+  type FakeRequest,
+  offersTools,
+  startFakeProviders,
+} from "./fake-providers.ts";
 import { callsOf, type RealAgent, realAgents, specOf, toolsOf } from "./real-agents.ts";
 
 // The real command with one installed agent, under one driver, whose models are on loopback.
@@ -16,7 +23,6 @@ export type ProvenAgent = (typeof provenAgents)[number];
 export const provenDrivers = ["local", "docker"] as const;
 export type ProvenDriver = (typeof provenDrivers)[number];
 export type Model = (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
-type Call = NonNullable<FakeAnswer["tools"]>[number];
 
 const builtinSpec = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5" } as const;
 const builtinCalls: ReturnType<typeof callsOf> = {
@@ -29,12 +35,10 @@ export const wordsOf = (agent: ProvenAgent) => (agent === "builtin" ? builtinCal
 
 const used = { inputTokens: 100, outputTokens: 20 };
 
-export const offersTools = ({ body }: FakeRequest): boolean => Array.isArray(body?.tools) && body.tools.length > 0;
-
 /** How many tools the agent has called by this request of its conversation. */
 export const callsMade = ({ body }: FakeRequest): number =>
   JSON.stringify([body?.messages, body?.input, body?.contents]).match(
-    /"type":"(tool_use|function_call)"|"functionCall":/g,
+    /"type":"(tool_use|function_call|custom_tool_call)"|"functionCall":/g,
   )?.length ?? 0;
 
 /**
@@ -42,7 +46,7 @@ export const callsMade = ({ body }: FakeRequest): number =>
  * so a call that is repeated has the same answer.
  */
 export const stepsOf =
-  (steps: readonly Call[]): ((request: FakeRequest) => FakeAnswer) =>
+  (steps: readonly FakeCall[]): ((request: FakeRequest) => FakeAnswer) =>
   (request) => {
     if (!offersTools(request)) return { text: "a title", ...used };
     const step = steps[callsMade(request)];

@@ -17,8 +17,7 @@ export interface FakeRequest {
 
 export interface FakeAnswer {
   readonly text?: string;
-  /** A namespace is what Codex calls the tools of an MCP server by. */
-  readonly tools?: readonly { readonly name: string; readonly namespace?: string; readonly input: unknown }[];
+  readonly tools?: readonly FakeCall[];
   readonly inputTokens?: number;
   readonly cachedTokens?: number;
   readonly outputTokens?: number;
@@ -28,12 +27,29 @@ export interface FakeAnswer {
   readonly message?: string;
   /** The connection is cut in the middle of the stream. */
   readonly cut?: boolean;
+  /** The connection is closed without an answer. */
+  readonly hangUp?: boolean;
   /** Why a stream of Gemini's ends; default STOP. */
   readonly finishReason?: string;
   /** The answer is cut at its output limit. */
   readonly atLimit?: boolean;
   /** Sent instead of the answer, as it is. */
   readonly raw?: string;
+}
+
+export interface FakeCall {
+  readonly name: string;
+  /** An object, or a text for a tool that takes any text, such as Codex's `exec`. */
+  readonly input: unknown;
+}
+
+/** Whether the model may call tools in its answer, which then takes a step of the agent's work. */
+export function offersTools({ body }: Pick<FakeRequest, "body">): boolean {
+  // Codex asks in this way for a title.
+  if (body?.text?.format !== undefined) return false;
+  const added =
+    Array.isArray(body?.input) && body.input.some(({ type }: { type: string }) => type === "additional_tools");
+  return added || (Array.isArray(body?.tools) && body.tools.length > 0);
 }
 
 export interface FakeProviders {
@@ -63,7 +79,7 @@ export async function startFakeProviders(
     requests.push(request);
     try {
       const answered = await answer(request);
-      if (request.body?.tools?.length > 0) last = answered;
+      if (offersTools(request)) last = answered;
       reply(request, answered, response);
     } catch (error) {
       response.writeHead(500).end(String(error));
@@ -91,6 +107,10 @@ function unfinishedBy({ status = 200, atLimit, cut, raw }: FakeAnswer): { ending
 
 function reply(request: FakeRequest, answer: FakeAnswer, response: ServerResponse): void {
   const { path, body } = request;
+  if (answer.hangUp === true) {
+    response.destroy();
+    return;
+  }
   if (answer.status !== undefined && answer.status >= 400) {
     response.writeHead(answer.status, { "content-type": "application/json", ...answer.headers });
     const message = answer.message ?? `fake ${answer.status}`;
@@ -232,13 +252,12 @@ function responses(body: { model: string }, answer: FakeAnswer): Spoken {
             content: [{ type: "output_text", text, annotations: [] }],
           },
         ]),
-    ...tools.map(({ name, namespace, input }) => ({
-      type: "function_call",
-      id: id("fc"),
+    ...tools.map(({ name, input }) => ({
+      ...(typeof input === "string"
+        ? { type: "custom_tool_call", id: id("ctc"), input }
+        : { type: "function_call", id: id("fc"), arguments: JSON.stringify(input) }),
       call_id: id("call"),
       name,
-      ...(namespace === undefined ? {} : { namespace }),
-      arguments: JSON.stringify(input),
       status: "completed",
     })),
   ];

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { hostPlatform, listInstalled, toolsFolder } from "../../src/sandbox/tools/place.ts";
 import { findPinned } from "../../src/sandbox/tools/table.ts";
-import type { FakeAnswer, FakeRequest } from "./fake-providers.ts";
+import { type FakeAnswer, type FakeCall, type FakeRequest, offersTools } from "./fake-providers.ts";
 
 // Real agents of the registry, installed by .ci/agents (which is `agents install`) outside of the
 // project's dependencies, each into a data directory of its own; and what a model says to make them
@@ -38,22 +38,28 @@ export const startOf = (name: RealAgent): string =>
 
 export const models: Readonly<Record<RealAgent, string>> = {
   claude: "anthropic:claude-sonnet-4-5",
-  codex: "openai:gpt-5",
+  codex: "openai:gpt-6-sol",
   gemini: "google:gemini-2.5-pro",
   opencode: "anthropic:claude-sonnet-4-5",
 };
 
-type Call = NonNullable<FakeAnswer["tools"]>[number];
+/** Codex's models of today call tools by a program, and older ones (gpt-5) one by one. */
+export const codexProgram = (code: string): FakeCall => ({ name: "exec", input: code });
+
+const codexCommand = (command: string): FakeCall =>
+  codexProgram(`text((await tools.exec_command({ cmd: ${JSON.stringify(command)} })).output);`);
 
 /** How each agent's model writes a file and runs a command. */
-const calls: Readonly<Record<RealAgent, { write(path: string, text: string): Call; run(command: string): Call }>> = {
+const calls: Readonly<
+  Record<RealAgent, { write(path: string, text: string): FakeCall; run(command: string): FakeCall }>
+> = {
   claude: {
     write: (path, text) => ({ name: "Write", input: { file_path: path, content: text } }),
     run: (command) => ({ name: "Bash", input: { command, description: "as asked" } }),
   },
   codex: {
-    write: (path, text) => ({ name: "exec_command", input: { cmd: `printf '%s' '${text}' > '${path}'` } }),
-    run: (command) => ({ name: "exec_command", input: { cmd: command } }),
+    write: (path, text) => codexCommand(`printf '%s' '${text}' > '${path}'`),
+    run: codexCommand,
   },
   gemini: {
     write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
@@ -71,11 +77,11 @@ export const callsOf = (name: RealAgent) => calls[name];
  * as a title for the session, has no tools and gets a word. Every answer takes 100 tokens in and 20
  * out.
  */
-export function scriptedModel(steps: readonly Call[]): (request: FakeRequest) => FakeAnswer {
+export function scriptedModel(steps: readonly FakeCall[]): (request: FakeRequest) => FakeAnswer {
   let at = 0;
-  return ({ body }) => {
+  return (request) => {
     const taken = { inputTokens: 100, outputTokens: 20 };
-    if (!Array.isArray(body?.tools) || body.tools.length === 0) return { text: "a title", ...taken };
+    if (!offersTools(request)) return { text: "a title", ...taken };
     const step = steps[at];
     at += 1;
     return step === undefined ? { text: "done", ...taken } : { text: "on it", tools: [step], ...taken };

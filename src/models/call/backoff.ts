@@ -20,12 +20,26 @@ export interface Backoff {
    */
   busy(provider: string, retryAfter: string | null): number;
   calm(provider: string): void;
+  /** Records a failed call of this owner. */
+  failed(provider: string, owner: string): void;
+  /** Returns for how many milliseconds this owner's calls have failed; 0 if the last one worked. */
+  failingMs(provider: string, owner: string): number;
+  /** Records a call that worked. */
+  works(provider: string, owner: string): void;
 }
+
+/** Failures that are further apart have nothing to do with each other. */
+const forgottenMs = 10 * 60_000;
 
 /** Makes all calls to a provider back off together: tasks wait instead of failing. */
 export function createBackoff(now: () => number = Date.now): Backoff {
   const waits = new Map<string, { until: number; lastMs: number }>();
   const waiting = new Set<{ readonly owner: string }>();
+  const failures = new Map<string, { readonly since: number; last: number }>();
+  const keyOf = (provider: string, owner: string): string => `${provider} ${owner}`;
+  const forget = (): void => {
+    for (const [key, { last }] of failures) if (now() - last > forgottenMs) failures.delete(key);
+  };
   return {
     async ready(provider, call) {
       waiting.add(call);
@@ -55,6 +69,18 @@ export function createBackoff(now: () => number = Date.now): Backoff {
       return lastMs;
     },
     calm: (provider) => void waits.delete(provider),
+    failed(provider, owner) {
+      forget();
+      const key = keyOf(provider, owner);
+      const { since } = failures.get(key) ?? { since: now() };
+      failures.set(key, { since, last: now() });
+    },
+    failingMs(provider, owner) {
+      forget();
+      const failure = failures.get(keyOf(provider, owner));
+      return failure === undefined ? 0 : now() - failure.since;
+    },
+    works: (provider, owner) => void failures.delete(keyOf(provider, owner)),
   };
 }
 

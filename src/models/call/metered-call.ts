@@ -10,6 +10,7 @@ import { leastOutputOf, limitBody, outputLimitOf, usualOutputTokens } from "../a
 import type { FindLimits } from "../limits.ts";
 import type { Cassette, CassetteAnswer, CassetteCall, ModelLedger, Settlement } from "../port.ts";
 import { Refusal } from "../refusal.ts";
+import { offersTools } from "../requests/offered-tools.ts";
 import { type Backoff, isBusyStatus, isFailingStatus } from "./backoff.ts";
 import type { Measured } from "./measure.ts";
 import { type ProviderCall, requestedWait, send } from "./provider-call.ts";
@@ -43,7 +44,7 @@ export async function passMetered(
     ...{ owner, provider: provider.name, model, inputTokens: size.worstTokens, keepsLong: size.keepsLong },
     outputTokens: named ?? (await usualOutput(parts, call, model)),
     leastOutputTokens: leastOutputOf(body),
-    offersTools: Array.isArray(body.tools) && body.tools.length > 0,
+    offersTools: offersTools(body),
   };
   const granted = await parts.ledger.reserve(reservation, gone);
   if (granted.callId === null) throw new Refusal(granted.isOver ? 402 : 429, granted.reason);
@@ -125,9 +126,12 @@ export async function passOn(
   const hasTime = (ms: number): boolean => performance.now() - begun < ms;
   for (let faults = 0; ; ) {
     await backoff.ready(provider.name, { owner: owner.id, signal: call.gone });
-    const isPatient = hasTime(parts.patienceMs);
+    // An agent that repeats a call that we have given up is not given the same time again.
+    const isPatient = backoff.failingMs(provider.name, owner.id) < parts.patienceMs;
     const reply = await trySend(call, body, isPatient);
     const status = reply?.statusCode ?? 502;
+    if (reply === null || isFailingStatus(status)) backoff.failed(provider.name, owner.id);
+    else backoff.works(provider.name, owner.id);
     if (isBusyStatus(status) && hasTime(maxPauseMs)) {
       call.wasSent = false;
       const waitMs = backoff.busy(provider.name, await requestedWait(present(reply, "the reply")));
