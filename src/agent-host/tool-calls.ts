@@ -1,8 +1,13 @@
 // The tool calls of the Agent Client Protocol (v1) as our events, the same for every agent.
+
+import { isAbsolute, relative } from "node:path";
 import type { ToolCallContent, ToolCallUpdate } from "@agentclientprotocol/sdk";
 import type { Events } from "./events.ts";
 import { createLoopWatch } from "./loops.ts";
-import { describeInput, isTellingInput } from "./tool-input.ts";
+import type { AgentEventBody, AgentHostRequest } from "./protocol.ts";
+import { describeInput, isTellingInput, todosOf } from "./tool-input.ts";
+
+type Diff = Extract<AgentEventBody, { readonly kind: "diff" }>;
 
 interface ToolCall {
   title: string;
@@ -12,6 +17,8 @@ interface ToolCall {
   action: string;
   status: string;
   paths: string[];
+  /** Its changes by their paths. */
+  diffs: ReadonlyMap<string, Diff>;
 }
 
 const maxInputLength = 500;
@@ -28,9 +35,10 @@ export interface ToolCallsParts {
   readonly events: Events;
   /** Called when the agent repeats the same action. */
   readonly onLoop: (description: string) => void;
+  readonly request: Pick<AgentHostRequest, "cwd">;
 }
 
-export function createToolCalls({ events, onLoop }: ToolCallsParts): ToolCalls {
+export function createToolCalls({ events, onLoop, request: { cwd } }: ToolCallsParts): ToolCalls {
   const calls = new Map<string, ToolCall>();
   const begun = new Set<string>();
   const ended = new Set<string>();
@@ -43,8 +51,10 @@ export function createToolCalls({ events, onLoop }: ToolCallsParts): ToolCalls {
       input: call.rawInput ?? before?.input,
       result: resultOf(call, before?.result),
       action: call.kind ?? before?.action ?? "other",
-      status: call.status ?? before?.status ?? "pending",
+      status: hasFailed(call) ? "failed" : (call.status ?? before?.status ?? "pending"),
       paths: paths.length > 0 ? paths : (before?.paths ?? []),
+      // opencode shows a change only when it asks for permission.
+      diffs: new Map([...(before?.diffs ?? []), ...diffsOf(call.content ?? [])]),
     };
     calls.set(call.toolCallId, now);
     return now;
@@ -55,9 +65,19 @@ export function createToolCalls({ events, onLoop }: ToolCallsParts): ToolCalls {
     return title.includes(text) ? "" : events.shorten(text, maxInputLength);
   };
   const report = (id: string, call: ToolCall, status = call.status): void => {
-    const { title, action, paths } = call;
+    const { action } = call;
+    const title = call.title.replaceAll(`${cwd}/`, "");
+    const paths = call.paths.map((path) => shortPath(cwd, path));
     const input = shown(call);
     events.report({ kind: "tool", id, title, action, status, paths, ...(input === "" ? {} : { input }) });
+  };
+  const reportEnd = (id: string, call: ToolCall, todos: ReturnType<typeof todosOf>): void => {
+    if (ended.has(id)) return;
+    ended.add(id);
+    if (todos !== null) events.report({ kind: "plan", entries: todos });
+    else report(id, call);
+    if (call.status === "failed") return;
+    for (const diff of call.diffs.values()) events.report({ ...diff, path: shortPath(cwd, diff.path) });
   };
   const take = (call: ToolCallUpdate): void => {
     const id = call.toolCallId;
@@ -65,16 +85,13 @@ export function createToolCalls({ events, onLoop }: ToolCallsParts): ToolCalls {
     const isOver = now.status === "completed" || now.status === "failed";
     // Many agents begin a call before they know its input, and some report the input only when the
     // call has ended.
-    if (!begun.has(id) && (now.status !== "pending" || isTellingInput(now.input))) {
+    const todos = todosOf(now.input);
+    if (todos === null && !begun.has(id) && (now.status !== "pending" || isTellingInput(now.input))) {
       begun.add(id);
       report(id, now, "pending");
     }
-    if (isOver && !ended.has(id)) {
-      ended.add(id);
-      report(id, now);
-    }
-    for (const diff of diffsOf(call.content ?? [])) events.report(diff);
     if (!isOver) return;
+    reportEnd(id, now, todos);
     const title = [now.title, shown(now)].filter((text) => text !== "").join(": ");
     const loop = findLoop({ id, title, input: now.input, result: now.result });
     if (loop !== null) onLoop(loop);
@@ -96,6 +113,18 @@ function resultOf({ rawOutput, content, status, _meta }: ToolCallUpdate, before:
   return isOver && isShown ? content : before;
 }
 
+/** Whether a command failed, also where its agent reports only the exit code. */
+function hasFailed({ rawOutput, status }: ToolCallUpdate): boolean {
+  const { metadata } = (rawOutput ?? {}) as { metadata?: { exit?: unknown } };
+  return status === "completed" && typeof metadata?.exit === "number" && metadata.exit !== 0;
+}
+
+/** The path from the tree, for a path in it. */
+function shortPath(tree: string, path: string): string {
+  const way = isAbsolute(path) ? relative(tree, path) : path.replace(/^\.\//, "");
+  return way === "" || way.startsWith("..") ? path : way;
+}
+
 /** Lists every path of a call: its locations, its diffs, and the usual fields of its input. */
 export function pathsOf({ locations, content, rawInput }: ToolCallUpdate): string[] {
   const input = typeof rawInput === "object" && rawInput !== null ? (rawInput as Record<string, unknown>) : {};
@@ -107,13 +136,13 @@ export function pathsOf({ locations, content, rawInput }: ToolCallUpdate): strin
 
 const linesOf = (text: string): Set<string> => new Set(text === "" ? [] : text.replace(/\n$/, "").split("\n"));
 
-function* diffsOf(content: readonly ToolCallContent[]) {
+function* diffsOf(content: readonly ToolCallContent[]): Generator<[string, Diff]> {
   for (const part of content) {
     if (part.type !== "diff") continue;
     const before = linesOf(part.oldText ?? "");
     const after = linesOf(part.newText);
     const added = [...after].filter((line) => !before.has(line)).length;
     const removed = [...before].filter((line) => !after.has(line)).length;
-    yield { kind: "diff" as const, path: part.path, added, removed };
+    yield [part.path, { kind: "diff", path: part.path, added, removed }];
   }
 }

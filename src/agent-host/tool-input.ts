@@ -17,6 +17,18 @@ export const isTellingInput = (input: unknown): boolean =>
   input !== null &&
   telling.some((key) => isTelling((input as Record<string, unknown>)[key]));
 
+/** Returns the todo list that a call sets, as opencode and Gemini CLI do; null for any other call. */
+export function todosOf(input: unknown): readonly { readonly text: string; readonly status: string }[] | null {
+  const { todos } = (typeof input === "object" && input !== null ? input : {}) as { todos?: unknown };
+  if (!Array.isArray(todos)) return null;
+  const entries = todos.map((todo: Record<string, unknown>) => ({
+    text: todo?.content ?? todo?.description,
+    status: todo?.status,
+  }));
+  const isList = entries.every(({ text, status }) => typeof text === "string" && typeof status === "string");
+  return isList ? (entries as { text: string; status: string }[]) : null;
+}
+
 const isTelling = (value: unknown): boolean =>
   (typeof value === "string" && value !== "") ||
   (Array.isArray(value) && value.length > 0 && value.every((part) => typeof part === "string"));

@@ -23,8 +23,8 @@ const saysSomething = new Set<SessionUpdate["sessionUpdate"]>([
 ]);
 
 /** Turns updates into our events, in the order they arrive. */
-export function createUpdates({ events, onLoop }: ToolCallsParts): Updates {
-  const calls = createToolCalls({ events, onLoop });
+export function createUpdates({ events, onLoop, request }: ToolCallsParts): Updates {
+  const calls = createToolCalls({ events, onLoop, request });
   let muted = false;
   let lastText = "";
   let spoken = false;

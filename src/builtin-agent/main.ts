@@ -105,7 +105,10 @@ function createToolRunner(turn: Turn, helper: string | null = null): ToolSetting
       if (refusal !== null) throw new Refused(refusal);
       const result = await work();
       // Enough to tell whether the same call had the same result.
-      await settled("completed", JSON.stringify(result ?? null).slice(-maxResultLength));
+      await settled(
+        toolAction.hasFailed?.(result) === true ? "failed" : "completed",
+        JSON.stringify(result ?? null).slice(-maxResultLength),
+      );
       return result;
     } catch (error) {
       await settled("failed", error instanceof Refused ? error.message : undefined);
@@ -214,7 +217,7 @@ agent({ name: "wavesmith" })
   .onRequest(methods.agent.initialize, ({ params }) => ({
     protocolVersion: params.protocolVersion,
     agentCapabilities: { loadSession: true, promptCapabilities: { image: true }, _meta: { [tellMethod]: true } },
-    agentInfo: { name: "wavesmith", title: "Wavesmith's own agent", version: "1" },
+    agentInfo: { name: "wavesmith", title: "Wavesmith's built-in agent", version: "1" },
   }))
   .onRequest(methods.agent.session.new, async ({ params }) => {
     await chosenModel(); // Fail early when a setting is missing.

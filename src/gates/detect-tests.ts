@@ -106,7 +106,7 @@ async function pytestConfig(tree: Tree): Promise<string> {
 
 const detectGo: Detector = async (tree) => {
   const tests = [...tree.paths].some((path) => path.endsWith("_test.go") && !isInstalled(path));
-  return tree.paths.has("go.mod") && tests ? { command: "go test ./...", runner: "go" } : null;
+  return tree.paths.has("go.mod") && tests ? { command: "go test -v ./...", runner: "go" } : null;
 };
 
 const rustFilesRead = 200;

@@ -1,16 +1,26 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { findPinned } from "../../src/sandbox/tools/table.ts";
 import { endOf, hostFixture } from "../support/agent-host.ts";
 import {
   type FakeAnswer,
+  type FakeCall,
   type FakeProviders,
   type FakeRequest,
   startFakeProviders,
 } from "../support/fake-providers.ts";
-import { callsOf, models, type RealAgent, realAgents, scriptedModel, startOf } from "../support/real-agents.ts";
+import {
+  callsOf,
+  codexProgram,
+  models,
+  type RealAgent,
+  realAgents,
+  scriptedModel,
+  startOf,
+} from "../support/real-agents.ts";
 import { requires } from "../support/require.ts";
 
 // Real agents' requests for the same work, as they were captured. WAVESMITH_CAPTURE=1 captures the
@@ -26,6 +36,8 @@ interface Scenario {
   readonly end: string;
   /** Whether the agent is told something; Gemini CLI reports no results. */
   readonly told?: "always" | "where results are seen";
+  /** Events that are reported once. */
+  readonly shows?: (agent: RealAgent) => readonly object[];
   /** Those that can be in it; default: all. */
   readonly agents?: readonly RealAgent[];
 }
@@ -42,6 +54,13 @@ const thenAlways =
       return answered.text === "done" ? answer : answered;
     };
   };
+
+const newFile = (agent: RealAgent): FakeCall => {
+  const patch = "*** Begin Patch\n*** Add File: new.txt\n+one\n*** End Patch";
+  return agent === "codex"
+    ? codexProgram(`text(await tools.apply_patch(${JSON.stringify(patch)}));`)
+    : callsOf(agent).write("new.txt", "one\n");
+};
 
 const scenarios: readonly Scenario[] = [
   {
@@ -81,8 +100,32 @@ const scenarios: readonly Scenario[] = [
     told: "always",
     agents: ["claude", "opencode"],
   },
+  {
+    name: "a new file, and a command that fails",
+    model: (agent) => scriptedModel([newFile(agent), callsOf(agent).run("echo one && false")]),
+    end: "finished",
+    shows: (agent) => [
+      { kind: "diff", path: "new.txt", added: 1, removed: 0 },
+      // Gemini CLI does not tell.
+      ...(agent === "gemini" ? [] : [{ kind: "tool", title: "echo one && false", status: "failed" }]),
+    ],
+  },
+  {
+    name: "a todo list",
+    model: (agent) =>
+      scriptedModel([
+        { name: "todowrite", input: { todos: [{ content: "look", status: "pending", priority: "medium" }] } },
+        callsOf(agent).run("echo one"),
+      ]),
+    end: "finished",
+    shows: () => [{ kind: "plan", entries: [{ text: "look", status: "pending" }] }],
+    agents: ["opencode"],
+  },
   { name: "a provider that fails half way", model: thenAlways(["echo one"], { status: 500 }), end: "model-error" },
 ];
+
+const isLike = (event: object, shown: object): boolean =>
+  Object.entries(shown).every(([key, value]) => isDeepStrictEqual((event as Record<string, unknown>)[key], value));
 
 describe.each(realAgents)("%s", { timeout: 240_000 }, (agent) => {
   const { version } = findPinned(agent)!;
@@ -129,6 +172,8 @@ describe.each(realAgents)("%s", { timeout: 240_000 }, (agent) => {
     const notices = ended.events.filter((event) => event.kind === "notice");
     const isTold = scenario.told === "always" || (scenario.told !== undefined && agent !== "gemini");
     expect(notices).toHaveLength(isTold ? 1 : 0);
+    for (const shown of scenario.shows?.(agent) ?? [])
+      expect(ended.events.filter((event) => isLike(event, shown))).toHaveLength(1);
     const commands = ended.events.flatMap((event) =>
       event.kind === "tool" && event.status === "pending" ? [`${event.title}: ${event.input ?? ""}`] : [],
     );

@@ -28,7 +28,11 @@ describe("the built-in agent", () => {
       for (const part of ["one\\\\nthree", "src/a.txt:2:three", "ran\\\\n\\\\n[exit code 3]"]) {
         expect(toldModel()).toContain(part.replaceAll("\\\\", "\\"));
       }
-      expect(ended.events).toContainEqual(expect.objectContaining({ kind: "diff", added: 1, removed: 1 }));
+      const shown = [
+        { kind: "diff", path: "src/a.txt", added: 1, removed: 1 },
+        { kind: "tool", title: "echo ran; exit 3", status: "failed" },
+      ];
+      for (const event of shown) expect(ended.events).toContainEqual(expect.objectContaining(event));
       const { authorization, "x-goog-api-key": googleKey } = agent.providers.requests[0]!.headers;
       expect(googleKey ?? authorization).toMatch(/^(Bearer )?wst_test$/);
     },

@@ -396,6 +396,20 @@ describe("a budget", () => {
     expect(providers.requests[0]?.body.max_tokens).toBeGreaterThan(1_500);
   });
 
+  it("limits an answer to what the window of its server can hold", async () => {
+    await models.close();
+    models = await open({ providers: [{ name: "compatible", baseUrl: `${providers.url}/v1`, headers: {} }] });
+    await liveAttempt();
+    const listed = { data: [{ id: "qwen", max_model_len: 32_768 }] };
+    answers = ({ path }) => (path.endsWith("/models") ? { raw: JSON.stringify(listed) } : { text: "hello" });
+    // As opencode asks.
+    const body = { model: "qwen", messages: [{ role: "user", content: "x".repeat(40_000) }], max_tokens: 32_000 };
+    expect((await call("/compatible/v1/chat/completions", body)).status).toBe(200);
+    const sent = providers.requests.find(({ path }) => path.endsWith("/chat/completions"))!.body.max_tokens;
+    expect(sent).toBeGreaterThan(15_000);
+    expect(sent).toBeLessThan(32_768 - 8_000);
+  });
+
   it("in USD refuses a model of unknown price, and limits one whose price is known", async () => {
     await liveAttempt({ tokens: null, usd: 0.05 });
     const unknown = await call("/anthropic/v1/messages", message({ model: "nobody-knows" }));

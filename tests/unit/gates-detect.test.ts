@@ -56,7 +56,7 @@ describe("detecting tests", () => {
       "python3 -m pytest -q",
       "pytest",
     ],
-    ["go", { "go.mod": "", "a/a_test.go": "" }, "go test ./...", "go"],
+    ["go", { "go.mod": "", "a/a_test.go": "" }, "go test -v ./...", "go"],
     [
       "cargo with tests beside the code",
       { "Cargo.toml": "", "src/lib.rs": "#[cfg(test)]\nmod t {}" },
@@ -68,7 +68,7 @@ describe("detecting tests", () => {
     [
       "what a placeholder in package.json does not hide",
       { "package.json": placeholder, "go.mod": "", "a_test.go": "" },
-      "go test ./...",
+      "go test -v ./...",
       "go",
     ],
     [

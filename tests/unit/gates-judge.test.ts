@@ -335,6 +335,23 @@ Tests:       1 failed, 1 total
     ["sum_test.go:9 TestSum: got 3, want 4"],
   ],
   [
+    "go test -json",
+    [
+      '{"Time":"2026-11-23T14:48:53.1Z","Action":"run","Package":"example.com/calc","Test":"TestSub"}',
+      '{"Time":"2026-11-23T14:48:53.1Z","Action":"output","Package":"example.com/calc","Test":"TestSub","Output":"=== RUN   TestSub\\n"}',
+      '{"Time":"2026-11-23T14:48:53.1Z","Action":"output","Package":"example.com/calc","Test":"TestSub","Output":"    sub_test.go:7: Sub(3, 1) = 4, want 2\\n"}',
+      '{"Time":"2026-11-23T14:48:53.1Z","Action":"output","Package":"example.com/calc","Test":"TestSub","Output":"--- FAIL: TestSub (0.00s)\\n"}',
+      '{"Time":"2026-11-23T14:48:53.1Z","Action":"fail","Package":"example.com/calc","Test":"TestSub","Elapsed":0}',
+      '{"Time":"2026-11-23T14:48:53.1Z","Action":"fail","Package":"example.com/calc","Elapsed":0.013}',
+    ].join("\n"),
+    ["sub_test.go:7 TestSub: Sub(3, 1) = 4, want 2"],
+  ],
+  [
+    "go test, a panic",
+    "--- FAIL: TestPanic (0.00s)\npanic: assignment to entry in nil map [recovered]\n\tpanic: assignment to entry in nil map\n\ngoroutine 21 [running]:\nFAIL\texample.com/calc/b\t0.008s\n",
+    ["TestPanic: panic: assignment to entry in nil map [recovered]"],
+  ],
+  [
     "the go compiler",
     "# example.com/sum\n./sum.go:5:2: undefined: y\nFAIL\texample.com/sum [build failed]\n",
     ["sum.go:5 undefined: y"],

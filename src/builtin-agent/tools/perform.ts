@@ -9,6 +9,8 @@ export interface ToolAction {
   readonly paths: readonly string[];
   readonly input: unknown;
   readonly change?: Change;
+  /** Whether this result is shown as a failure. */
+  readonly hasFailed?: (result: unknown) => boolean;
 }
 
 export interface ToolSetting {

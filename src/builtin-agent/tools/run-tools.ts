@@ -21,7 +21,7 @@ export function createRunTools(
       inputSchema: z.object({ command: z.string().min(1), timeoutSeconds: z.number().positive().optional() }),
       execute: (input, { toolCallId: id }) =>
         answerRefusals(() =>
-          perform({ id, input, title: input.command, action: "execute", paths: [] }, () =>
+          perform({ id, input, title: input.command, action: "execute", paths: [], hasFailed }, () =>
             execute(input, { tree, signal }),
           ),
         ),
@@ -81,6 +81,8 @@ async function execute(
   const end = ran.timedOut ? `ended after ${timeoutMs / 1000} s` : `exit code ${ran.exitCode ?? "none (killed)"}`;
   return `${ran.output}\n[${end}]`;
 }
+
+const hasFailed = (result: unknown): boolean => !String(result).endsWith("\n[exit code 0]");
 
 /** Leaves the markup of a page out. */
 function textOf(page: string): string {

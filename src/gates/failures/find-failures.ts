@@ -3,7 +3,7 @@ import { junitCases } from "../counts/junit.ts";
 import { outputLines } from "../text.ts";
 import { bundlerErrors, compilerErrors, eslintErrors } from "./compilers.ts";
 import { createFailure, type FailureReader, joinNameAndReason, type Lead } from "./failure.ts";
-import { cargoFailures, goErrors, goFailures, rustErrors } from "./go-rust.ts";
+import { cargoFailures, goErrors, goFailures, rustErrors, withoutGoJson } from "./go-rust.ts";
 import {
   jestFailures,
   mochaFailures,
@@ -39,7 +39,7 @@ const maxLeads = 2_000;
  * errors, or else the error that ended the program, or else its last meaningful line.
  */
 export function findFailures(output: string, junit: readonly { readonly xml: string }[]): Finding[] {
-  const lines = outputLines(output);
+  const lines = withoutGoJson(outputLines(output));
   const leads = (readers: readonly FailureReader[]) => readers.flatMap((reader) => reader(lines));
   const reported = junit.flatMap((report) => junitFailures(report.xml));
   const namedFailures = readLeads([...reported, ...leads(testReaders), ...leads(compileReaders)]);

@@ -9,6 +9,23 @@ import {
 } from "./failure.ts";
 
 const maxLinesAbove = 400;
+
+/** Returns the text in the lines of `go test -json`, and all other lines as they are. */
+export function withoutGoJson(lines: readonly string[]): readonly string[] {
+  if (!lines.some(isGoEvent)) return lines;
+  return lines.flatMap((line) => {
+    if (!isGoEvent(line)) return [line];
+    try {
+      const { Output: text } = JSON.parse(line) as { Output?: unknown };
+      return typeof text === "string" ? [text.replace(/\n$/, "")] : [];
+    } catch {
+      return [line]; // It was too long and is cut.
+    }
+  });
+}
+
+const isGoEvent = (line: string): boolean => /^\{.*"Action":"\w+"/.test(line);
+
 const goRunning = /^\s*=== RUN {3}(\S+)\s*$/;
 const goFailed = /^\s*--- FAIL: (\S+)/;
 
@@ -28,8 +45,10 @@ export const goFailures: FailureReader = (lines) => {
     const start = startLines.get(name) ?? -1;
     return [
       () => {
-        const log = goLog(goLinesOf(lines, index, start));
-        return createFailure("test-failure", joinNameAndReason(name, log?.message ?? ""), log?.place ?? {});
+        const below = goLinesOf(lines, index, start);
+        const log = goLog(below);
+        const panic = below.find((text) => text.startsWith("panic: "));
+        return createFailure("test-failure", joinNameAndReason(name, log?.message ?? panic ?? ""), log?.place ?? {});
       },
     ];
   });

@@ -42,7 +42,7 @@ export async function passMetered(
   const named = outputLimitOf(api, body);
   const reservation = {
     ...{ owner, provider: provider.name, model, inputTokens: size.worstTokens, keepsLong: size.keepsLong },
-    outputTokens: named ?? (await usualOutput(parts, call, model)),
+    outputTokens: await longestAnswer(parts, call, { model, named }),
     leastOutputTokens: leastOutputOf(body),
     offersTools: offersTools(body),
   };
@@ -79,11 +79,19 @@ function onHangUp(call: ProviderCall, callback: () => void): void {
   else gone.addEventListener("abort", over, { once: true });
 }
 
-/** Returns the longest answer of a call that names none, which the model's window can hold. */
-async function usualOutput({ findLimits }: CallParts, call: ProviderCall, model: string): Promise<number> {
+/**
+ * Returns the longest answer that a call may have: what it names, or else the usual, but no more
+ * than its model's window can hold. opencode asks for 32,000 tokens whatever the window.
+ */
+async function longestAnswer(
+  { findLimits }: CallParts,
+  call: ProviderCall,
+  { model, named }: { model: string; named: number | null },
+): Promise<number> {
   const { contextTokens, outputTokens } = await findLimits(call.provider.name, model);
-  const room = contextTokens === null ? usualOutputTokens : contextTokens - call.likelyInputTokens - windowMargin;
-  return Math.max(leastOutput, Math.min(outputTokens ?? usualOutputTokens, room));
+  const wanted = named ?? outputTokens ?? usualOutputTokens;
+  const room = contextTokens === null ? wanted : contextTokens - call.likelyInputTokens - windowMargin;
+  return Math.min(wanted, Math.max(leastOutput, Math.min(outputTokens ?? wanted, room)));
 }
 
 /** Tokens left free in a window, because the size of a request is an estimate. */
