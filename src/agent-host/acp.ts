@@ -268,7 +268,7 @@ async function answerPermission(
   const { allowed, reason } = answer ?? policy;
   const option = chooseOption(options, allowed);
   const isAllowed = allowed && option !== undefined;
-  const shownReason = allowed && !isAllowed ? "it cannot be allowed for once" : reason;
+  const shownReason = allowed && !isAllowed ? "the agent offers no way to allow it once" : reason;
   const question = answer === null ? {} : { question: answer.question };
   events.report({ kind: "permission", title, action, allowed: isAllowed, reason: shownReason, ...question });
   if (!isAllowed) refusals.push({ toolCallId: toolCall.toolCallId, title, reason: shownReason });

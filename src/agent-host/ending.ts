@@ -37,7 +37,7 @@ export function createEnding({ idleMs, graceMs }: AgentHostRequest, proxy: Proxy
   };
   const silence = createSilenceLimit(idleMs, {
     isPaused: () => waitsForProvider(proxy),
-    end: () => end({ end: "stalled", detail: `not a word for ${Math.round(idleMs / 1000)} s` }),
+    end: () => end({ end: "stalled", detail: `no output for ${Math.round(idleMs / 1000)} s` }),
   });
   const nudges = createNudges({
     graceMs,

@@ -30,6 +30,6 @@ export function createLoopWatch(): (call: SettledCall) => string | null {
     if (times < (isUnseen ? sameUnseenLimit : sameActionLimit)) return null;
     const count = times;
     times = 0;
-    return `it did the same ${count} times in a row${isUnseen ? "" : ", with the same result"}: ${title}`;
+    return `it made the same call ${count} times in a row${isUnseen ? "" : ", with the same result"}: ${title}`;
   };
 }

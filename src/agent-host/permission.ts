@@ -30,7 +30,7 @@ const changing = new Set(["edit", "delete", "move"]);
  */
 export function decidePermission({ action, paths }: PermissionRequest, policy: Policy): PermissionDecision {
   const writes = changing.has(action);
-  if (action === "switch_mode") return { allowed: false, reason: "its mode is ours to choose" };
+  if (action === "switch_mode") return { allowed: false, reason: "only Wavesmith chooses its mode" };
   if (writes && policy.readOnly) return { allowed: false, reason: "this role changes nothing" };
   const roots = writes ? [policy.tree] : [policy.tree, policy.home, ...policy.readable];
   for (const path of paths) {
@@ -41,7 +41,7 @@ export function decidePermission({ action, paths }: PermissionRequest, policy: P
     }
   }
   if (writes && paths.some((path) => isGit(resolve(policy.tree, path), policy.tree)))
-    return { allowed: false, reason: "git's own files are not changed by hand" };
+    return { allowed: false, reason: "files in .git must not be changed" };
   return { allowed: true, reason: writes ? "in its tree" : "allowed in the sandbox" };
 }
 

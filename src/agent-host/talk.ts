@@ -57,4 +57,4 @@ export function createTalk({ session, events, inbox }: { session: AcpSession; ev
 }
 
 const wordsOf = ({ by, text }: AgentMessage): string =>
-  `${by}, who follows your work, says:\n\n${text}\n\nTake this into account and go on with your task.`;
+  `${by}, who is watching your work, says:\n\n${text}\n\nTake this into account and continue your task.`;

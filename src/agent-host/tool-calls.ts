@@ -54,7 +54,7 @@ export function createToolCalls({ events, onLoop, request: { cwd } }: ToolCallsP
       status: hasFailed(call) ? "failed" : (call.status ?? before?.status ?? "pending"),
       paths: paths.length > 0 ? paths : (before?.paths ?? []),
       // opencode shows a change only when it asks for permission.
-      diffs: new Map([...(before?.diffs ?? []), ...diffsOf(call.content ?? [])]),
+      diffs: new Map([...(before?.diffs ?? []), ...diffsOf(cwd, call.content ?? [])]),
     };
     calls.set(call.toolCallId, now);
     return now;
@@ -77,7 +77,7 @@ export function createToolCalls({ events, onLoop, request: { cwd } }: ToolCallsP
     if (todos !== null) events.report({ kind: "plan", entries: todos });
     else report(id, call);
     if (call.status === "failed") return;
-    for (const diff of call.diffs.values()) events.report({ ...diff, path: shortPath(cwd, diff.path) });
+    for (const diff of call.diffs.values()) events.report(diff);
   };
   const take = (call: ToolCallUpdate): void => {
     const id = call.toolCallId;
@@ -136,13 +136,14 @@ export function pathsOf({ locations, content, rawInput }: ToolCallUpdate): strin
 
 const linesOf = (text: string): Set<string> => new Set(text === "" ? [] : text.replace(/\n$/, "").split("\n"));
 
-function* diffsOf(content: readonly ToolCallContent[]): Generator<[string, Diff]> {
+function* diffsOf(tree: string, content: readonly ToolCallContent[]): Generator<[string, Diff]> {
   for (const part of content) {
     if (part.type !== "diff") continue;
     const before = linesOf(part.oldText ?? "");
     const after = linesOf(part.newText);
     const added = [...after].filter((line) => !before.has(line)).length;
     const removed = [...before].filter((line) => !after.has(line)).length;
-    yield [part.path, { kind: "diff", path: part.path, added, removed }];
+    const path = shortPath(tree, part.path);
+    yield [path, { kind: "diff", path, added, removed }];
   }
 }

@@ -17,7 +17,7 @@ export const isTellingInput = (input: unknown): boolean =>
   input !== null &&
   telling.some((key) => isTelling((input as Record<string, unknown>)[key]));
 
-/** Returns the todo list that a call sets, as opencode and Gemini CLI do; null for any other call. */
+/** Returns the todo list in a call of opencode or Gemini CLI; null for any other call. */
 export function todosOf(input: unknown): readonly { readonly text: string; readonly status: string }[] | null {
   const { todos } = (typeof input === "object" && input !== null ? input : {}) as { todos?: unknown };
   if (!Array.isArray(todos)) return null;

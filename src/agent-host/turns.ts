@@ -45,7 +45,10 @@ export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
     const call = turn.end === "cancelled" ? null : await findUnfinishedCall(proxy);
     if (call?.overflowed === true) forgetSession(request.home);
     if (isLost(session, turn, call) && ending.why() === null) {
-      events.report({ kind: "notice", text: `${turn.detail}: the earlier session cannot go on, a new one begins` });
+      events.report({
+        kind: "notice",
+        text: `${turn.detail}: the earlier session cannot continue: starting a new one`,
+      });
       await session.renew();
       text = [firstPrompt(request), ...talk.lastNews()].join("\n\n");
       continue;
@@ -55,7 +58,7 @@ export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
     const loop = ending.takeLoop();
     if (loop !== null && turn.end === "cancelled") {
       text = task + nudge(loop);
-      events.report({ kind: "notice", text: `${loop}: told to do something else` });
+      events.report({ kind: "notice", text: `${loop}: we told it to try something else` });
       continue;
     }
     if (talk.hasNews() && ending.why() === null && (turn.end === "finished" || turn.end === "cancelled")) {
@@ -69,13 +72,13 @@ export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
     if (refusals.length > 0 && !isExplained && judged.end === "finished") {
       isExplained = true;
       text = explanation(refusals);
-      events.report({ kind: "notice", text: "it stopped after a refused request: told the reason" });
+      events.report({ kind: "notice", text: "it stopped after a refused request: we told it the reason" });
       continue;
     }
     if (judged.isCut === true && continues < maxContinues) {
       continues += 1;
       text = continuation(judged.detail);
-      events.report({ kind: "notice", text: `${judged.detail}: told to continue` });
+      events.report({ kind: "notice", text: `${judged.detail}: we told it to continue` });
       continue;
     }
     if (judged.end !== "finished" || problems === null) return judged;
@@ -97,7 +100,7 @@ const forgotten = (request: AgentHostRequest, { end }: AgentTurn): string =>
 const moved = (earlier: EarlierSession | null, { cwd }: AgentHostRequest): string =>
   earlier === null || earlier.cwd === null || earlier.cwd === cwd
     ? ""
-    : `You go on in another folder: your tree is now ${cwd}. The earlier one, ${earlier.cwd}, is gone.\n\n`;
+    : `You continue in another folder: your tree is now ${cwd}. The earlier one, ${earlier.cwd}, is gone.\n\n`;
 
 /**
  * Whether the session of an earlier attempt cannot be continued: the agent fails at once although
@@ -118,7 +121,7 @@ ${refusals.map(({ title, reason }) => `- ${title}: ${reason}`).join("\n")}
 Do your task without it. If your task is done, or cannot be done without it, say so and end your turn.`;
 
 const continuation = (reason: string): string =>
-  `You were interrupted: ${reason}. Continue where you stopped, and do not begin again. Write long files in several steps.`;
+  `You were interrupted: ${reason}. Continue where you stopped; do not start over. Write long files in several steps.`;
 
 /**
  * Judges the end of a turn by the agent's last model call (HT2). What the agent says of a failure
@@ -142,15 +145,15 @@ async function resultProblems({ result }: AgentHostRequest): Promise<readonly st
 const missing = "there is no result";
 
 const reask = (problems: readonly string[], { result }: AgentHostRequest): string =>
-  `${complaint(problems)}\nCall the tool submit_result now, with a result of its schema; without that tool, write the JSON to ${result?.file}.`;
+  `${complaint(problems)}\nCall the tool submit_result now, with a result that matches its schema; if you do not have the tool, write the JSON to ${result?.file}.`;
 
 const complaint = (problems: readonly string[]): string =>
   problems[0] === missing ? "You have not submitted your result." : `Your result is not valid:\n${problems.join("\n")}`;
 
 /** Describes a missing result for people; the agent gets another text. */
 function withoutResult(problems: readonly string[]): string {
-  const asked = `and was asked for it ${resultReasks} times more`;
+  const asked = `although we asked again ${resultReasks} times`;
   return problems[0] === missing
-    ? `it handed in nothing, ${asked}`
-    : `what it handed in is not valid, ${asked}:\n${problems.join("\n")}`;
+    ? `it submitted no result, ${asked}`
+    : `its result is not valid, ${asked}:\n${problems.join("\n")}`;
 }

@@ -8,16 +8,16 @@ const ownTreeRules = [
 
 const sharedTreeRules = [
   "Work only in the current folder (`WAVESMITH_WORKSPACE`). Other agents work in it at the same time, and you see each other's edits at once. What you read may have changed since: read a file again right before you change it.",
-  "Change only the files of this task. A file that no task declares fails the work of all of you, also one that you only meant to look at for a moment: make such files below the system's temporary folder.",
-  "Leave your changes as files. No git command that changes files, the index or branches (`add`, `commit`, `stash`, `checkout`, `reset`, `clean`): they would take the others' work along. Your files are committed for you when you exit with 0.",
-  "What fails because of a file that is not yours may be another agent's work half done: look again a little later, and do not fix it.",
+  "Change only the files of this task. A file that no task declares fails the work of all of you, even a file that you need only for a moment: create such files in the system's temporary folder.",
+  "Leave your changes as files. Use no git command that changes files, the index or branches (`add`, `commit`, `stash`, `checkout`, `reset`, `clean`), because it would affect the others' work. Your files are committed for you when you exit with 0.",
+  "If something fails because of a file that is not yours, another agent may be in the middle of changing it: look again a little later, and do not fix it.",
 ];
 
 const agentFilesRule =
-  "Files that agents read as instructions or settings (`AGENTS.md`, `CLAUDE.md`, `.claude/`, `.mcp.json`, `.cursor/` and the like) are changed only by a task whose declared writes name them: otherwise your work is refused.";
+  "Files that agents read as instructions or settings (`AGENTS.md`, `CLAUDE.md`, `.claude/`, `.mcp.json`, `.cursor/` and the like) may be changed only by a task whose declared writes name them: otherwise your work is refused.";
 
 const gateFilesRule =
-  "Files that decide what the gates run (test scripts of `package.json`, `.npmrc`, configurations of test runners, `conftest.py`, make targets and the like) are changed only by a task whose declared writes name them: otherwise your work is refused.";
+  "Files that decide what the gates run (test scripts of `package.json`, `.npmrc`, configurations of test runners, `conftest.py`, make targets and the like) may be changed only by a task whose declared writes name them: otherwise your work is refused.";
 
 /** The rules for every agent that changes files. The prompt and the task file both contain them. */
 export function workRules(options: {
@@ -26,16 +26,16 @@ export function workRules(options: {
   sharesTree: boolean;
 }): string[] {
   const tests = options.mayChangeTests
-    ? "Tests may be changed where the task needs it."
-    : "Do not weaken tests: none may be deleted, skipped, narrowed or made to pass without checking anything. Adding tests is welcome.";
+    ? "You may change tests where the task needs it."
+    : "Do not weaken tests: delete, skip or narrow none, and make none pass without checking anything. You may add tests.";
   return [
     ...(options.sharesTree ? sharedTreeRules : ownTreeRules),
     tests,
     agentFilesRule,
     gateFilesRule,
     options.committed === "task"
-      ? "That you finish proves nothing: the acceptance checks and the diff decide."
-      : "That you finish proves nothing: every gate is run again on what you leave. A fix that changes nothing ends the attempts.",
+      ? "Saying that you are done proves nothing: the acceptance checks and the diff decide."
+      : "Saying that you are done proves nothing: every gate runs again on what you leave. If you change nothing, no further fix is tried.",
     'When you are done, write `{ "summary": "what you did and what others need to know, at most 2000 characters" }` as JSON to the file named by `WAVESMITH_RESULT_FILE`, and exit with 0. If you cannot do the task, say why and exit with another code.',
     "The same information is in the JSON file named by `WAVESMITH_TASK_FILE`.",
     dataRule,
@@ -43,27 +43,27 @@ export function workRules(options: {
 }
 
 export function reviewRules(): string[] {
-  return ["Change no file of the tree.", handIn("your findings"), dataRule];
+  return ["Do not change any file in the tree.", handIn("your findings"), dataRule];
 }
 
 /**
  * Explains how to submit a result: with the tool where the agent has it, otherwise with the file.
  */
 function handIn(what: string): string {
-  return `Hand in ${what} with the tool \`submit_result\` if you have it, else as JSON in the file named by the environment variable \`WAVESMITH_RESULT_FILE\`, and exit with 0.`;
+  return `Submit ${what} with the tool \`submit_result\` if you have it, otherwise as JSON in the file named by the environment variable \`WAVESMITH_RESULT_FILE\`, and exit with 0.`;
 }
 
 export function planRules(): string[] {
-  return ["Change no file of the tree.", handIn("your plan"), dataRule];
+  return ["Do not change any file in the tree.", handIn("your plan"), dataRule];
 }
 
 export function secondLookRules(): string[] {
-  return ["Change no file of the tree.", handIn("your verdicts"), dataRule];
+  return ["Do not change any file in the tree.", handIn("your verdicts"), dataRule];
 }
 
 export function checksRules(): string[] {
   return [
-    "Change no file of the project: your tree is thrown away, and what you make in it is not there when your checks are run.",
+    "Do not change any file of the project: your tree is thrown away, and nothing you create in it is there when your checks run.",
     handIn("your checks"),
     dataRule,
   ];
@@ -87,14 +87,14 @@ const reviewExample = {
 const planExample = {
   name: "guestbook",
   description: "What is to be built, in one to three sentences.",
-  context: [{ text: "House rules: layout of the folders, names, how the parts speak with each other." }],
+  context: [{ text: "House rules: layout of the folders, names, how the parts communicate." }],
   tasks: [
     {
       id: "store",
       title: "Entries are stored",
       agent: "backend",
       dependsOn: [],
-      instructions: "What to build, where, with which interface; what the others rely on.",
+      instructions: "What to build, where, with which interface; what other tasks rely on.",
       writes: ["src/store/**", "test/store.test.js"],
       acceptance: [{ text: "an entry that was added is read back", check: "node --test test/store.test.js" }],
     },
@@ -116,21 +116,21 @@ const planExample = {
 export const handInPlan = handInSection(
   "your plan",
   planExample,
-  "There is also `setup: { run, cache }` (a command for every fresh tree, such as `npm ci`, and the files it depends on), `services: { name: { command, ready } }`, `generated: [{ path, by }]` for lock files and the like, and of a task `changes: optional`, `mayChangeTests` and `timeout`. The plan has no other keys: agents, models, limits, network, source, secrets and delivery are not yours to say. It is checked at once; what is wrong with it is told to you, twice at most.",
+  "There is also `setup: { run, cache }` (a command for every fresh tree, such as `npm ci`, and the files it depends on), `services: { name: { command, ready } }`, `generated: [{ path, by }]` for lock files and the like, and for a task `changes: optional`, `mayChangeTests` and `timeout`. The plan has no other keys: agents, models, limits, network, source, secrets and delivery are decided by a person. We check the plan at once and tell you its faults, at most twice.",
 );
 
 /** The last part of a critic's prompt. */
 export const handInReview = handInSection(
   "your findings",
   reviewExample,
-  "A finding blocks only at a file and line that this wave changed. An empty list says that nothing was found.",
+  "A finding blocks only at a file and line that this wave changed. An empty list means that you found nothing.",
 );
 
 /** The last part of the prompt for a second look. */
 export const handInSecondLook = handInSection(
   "your verdicts",
   { verdicts: [{ finding: 1, confirmed: true, reason: "why, in one sentence" }] },
-  "One for each finding, by its number; what you do not confirm cannot block.",
+  "Give one verdict for each finding, by its number; a finding that you do not confirm cannot block.",
 );
 
 /** The last part of the prompt for a gate's checks. */
@@ -145,10 +145,10 @@ export const handInChecks = handInSection(
       },
     ],
   },
-  "At most ten; a name of 80 characters, a command of 2,000, a reason of 500. An empty list says that nothing is to be added.",
+  "At most ten checks; names of at most 80 characters, commands of 2,000, reasons of 500. An empty list means that you add nothing.",
 );
 
 function handInSection(what: string, example: object, more: string): string {
   const shape = `\`\`\`json\n${JSON.stringify(example, null, 2)}\n\`\`\``;
-  return `## How to hand in ${what}\n\n${handIn(what)}\n\n${shape}\n\n${more} ${dataRule}`;
+  return `## How to submit ${what}\n\n${handIn(what)}\n\n${shape}\n\n${more} ${dataRule}`;
 }

@@ -22,7 +22,7 @@ export function aboutSection(plan: Plan): string {
 export function withMessages(text: string, messages: readonly PersonsMessage[]): string {
   if (messages.length === 0) return text;
   const said = messages.map((message) => `### ${oneLine(message.by)} said\n\n${message.text.trim()}`);
-  return [text, "Since then, the people who follow this build have said:", ...said].join("\n\n");
+  return [text, "Since then, the people who are watching this build have said:", ...said].join("\n\n");
 }
 
 /** The brief, word for word. */
@@ -35,13 +35,13 @@ export function gatesOfPlansSection(plan: Plan): string {
     : "checks of the files themselves";
   return `## What your plan has to pass
 
-Tasks that wait for nothing are done at the same time, at most ${plan.limits.tasksPerAgentPerWave} of one role; together they are a wave. Each agent works in a tree of its own. After a wave its work is joined and goes through three gates, each on the joined tree:
+Tasks that do not wait for others run at the same time, at most ${plan.limits.tasksPerAgentPerWave} of one role; together they are a wave. Each agent works in a tree of its own. After a wave its work is joined and goes through three gates, each on the joined tree:
 
-1. testing: \`gates.testing.command\`, else what is found in the tree (such as \`npm test\`). It must run at least one test. With \`from\` it is due once that task is joined; without it, the first wave needs tests already.
+1. testing: \`gates.testing.command\`, or else the tests that we find in the tree (such as \`npm test\`). It must run at least one test. With \`from\` it starts once that task is joined; without it, even the first wave needs tests.
 2. critic: ${critic}.
-3. integration: \`gates.integration.command\`, the acceptance checks of every task that is joined by then, again, and in the last wave whether the preview answers. So no check may rely on something that a later task takes away.
+3. integration: \`gates.integration.command\`, the acceptance checks of every task joined so far, and in the last wave whether the preview answers. So no check may rely on something that a later task removes.
 
-What fails goes to a fixer, at most twice. Only then does the next wave begin, on that tree.`;
+If a gate fails, a fixer gets its findings, at most twice. The next wave begins only when all gates pass, on that tree.`;
 }
 
 /** Why the previous plan was rejected. */
@@ -49,13 +49,13 @@ export function earlierPlanSection(earlier: EarlierPlan | null): string {
   if (earlier === null) return "";
   const [heading, label] = {
     person: ["A person rejected your plan", "what the person said"] as const,
-    check: ["Your last plan was not taken", "what was wrong"] as const,
+    check: ["Your last plan was rejected", "what was wrong"] as const,
     attempt: ["The last attempt ended without a plan", "how it ended"] as const,
   }[earlier.by];
   const text =
     earlier.text === null ? [] : ["It was this plan:", fence("the plan before", cut(earlier.text, planLength))];
   const parts = [`## ${heading}`, fence(label, earlier.reason), ...text];
-  const retryLines = earlier.by === "attempt" ? [] : ["Hand in a whole plan again, not the changes alone."];
+  const retryLines = earlier.by === "attempt" ? [] : ["Submit a whole plan again, not just the changes."];
   return [...parts, ...retryLines].join("\n\n");
 }
 
@@ -72,7 +72,7 @@ export function contextSection(plan: Plan, memory = ""): string {
   const rules = plan.context.map((part) => `### ${part.label}\n\n${part.text.trim()}`);
   const parts = rules.length === 0 ? [] : [`## House rules\n\n${rules.join("\n\n")}`];
   if (memory.trim() !== "") {
-    const about = "Notes on earlier builds of this project. Keep to the decisions that people took.";
+    const about = "Notes on earlier builds of this project. Respect the decisions that people made.";
     parts.push(`## What this project remembers\n\n${about}\n\n${fence("project memory", memory.trim())}`);
   }
   return parts.join("\n\n");
@@ -116,8 +116,8 @@ export function previousFailureSection(failure: TaskContext["previousFailure"], 
   const output =
     failure.outputTail.trim() === "" ? "" : `\n\n${fence("end of its output", tail(failure.outputTail, tailLength))}`;
   const left = sharesTree
-    ? "The files of this task are again as they were before it."
-    : "Your tree is fresh: nothing of that attempt is in it.";
+    ? "The files of this task have been reset to what they were before it."
+    : "Your tree is fresh: it contains nothing from that attempt.";
   return `## The last attempt failed\n\n${left}\n\n${fence("reason", failure.reason)}${output}`;
 }
 
@@ -133,7 +133,7 @@ export function conflictsSection(list: TaskContext["conflicts"]): string {
 
 /** Lists findings, one per line: severity, place, message. */
 export function findingsSection(list: readonly Finding[]): string {
-  if (list.length === 0) return "Nothing was named; see the output below.";
+  if (list.length === 0) return "The gate named nothing in particular; see its output below.";
   const lines = list.slice(0, maxFindings).map((finding) => {
     const place = finding.file === null ? "" : ` ${finding.file}${finding.line === null ? "" : `:${finding.line}`}`;
     return `[${finding.severity}]${place} ${finding.rule}: ${oneLine(cut(finding.message, 1_000))}`;
@@ -163,10 +163,10 @@ export function outcomeSection(
   gate: string,
   { verdict, command, exitCode, outputTail }: ChecksContext["outcome"],
 ): string {
-  const heading = "## What the gate has checked itself";
-  if (verdict === "absent") return `${heading}\n\nThe ${gate} gate has nothing of its own to run here.`;
+  const heading = "## What the gate has checked";
+  if (verdict === "absent") return `${heading}\n\nThe ${gate} gate has no checks of its own here.`;
   const ended = exitCode === null ? "" : ` (exit ${exitCode})`;
-  const line = command === null ? "What it ran held." : `It ran ${code(command)}, and that held${ended}.`;
+  const line = command === null ? "Its checks passed." : `It ran ${code(command)}, which passed${ended}.`;
   const output = outputTail.trim() === "" ? [] : [fence("end of its output", tail(outputTail, tailLength))];
   return [heading, line, ...output].join("\n\n");
 }

@@ -41,7 +41,8 @@ export function createBackground(tree: string): BackgroundPrograms {
   return {
     start(command) {
       const running = [...programs.values()].filter(({ end }) => end === null);
-      if (running.length >= maxPrograms) throw new Refused(`${maxPrograms} programs run already: stop one first`);
+      if (running.length >= maxPrograms)
+        throw new Refused(`${maxPrograms} background programs are running: stop one first`);
       const name = `program-${programs.size + 1}`;
       const child = spawn("sh", ["-c", command], { cwd: tree, detached: true, stdio: ["ignore", "pipe", "pipe"] });
       const program: Program = { child, tail: createTail(), end: null };

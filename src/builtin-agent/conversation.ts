@@ -150,7 +150,7 @@ async function makeRoom(parts: TurnParts): Promise<void> {
 /** Replaces the conversation by its task and the model's summary of what was done. */
 async function compact({ conversation, chosen, signal, save, say }: TurnParts): Promise<void> {
   const { messages } = conversation;
-  await say("thought", "the conversation is too long: going on from a summary\n");
+  await say("thought", "the conversation is too long: continuing from a summary\n");
   const transcript = transcriptOf(messages, chosen.windowTokens);
   const summary = streamText({
     model: chosen.model,
@@ -166,7 +166,7 @@ async function compact({ conversation, chosen, signal, save, say }: TurnParts): 
     { role: "assistant", content: `Summary of my work so far:\n\n${text}` },
     {
       role: "user",
-      content: "Go on with the task from there. Your tree is as your summary says; look again where you are not sure.",
+      content: "Continue the task from there. Your tree is as your summary says; look again where you are not sure.",
     },
   ];
   save();

@@ -70,7 +70,7 @@ export function createTreeFiles(tree: string): TreeFiles {
 }
 
 const changed = (path: string): Refused =>
-  new Refused(`${path} was changed by somebody else since you read it: read it again, then make your change`);
+  new Refused(`${path} has changed since you read it: read it again, then make your change`);
 
 const versionOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 
@@ -94,6 +94,6 @@ export function resolveInTree(tree: string, path: string): string {
   const target = join(existing, rest);
   const way = relative(realpathSync(tree), target);
   if (way.startsWith("..") || isAbsolute(way)) throw new Refused(`${path} is outside of your tree`);
-  if (way.split("/")[0] === ".git") throw new Refused("git's own files are not yours");
+  if (way.split("/")[0] === ".git") throw new Refused("do not touch files in .git");
   return target;
 }

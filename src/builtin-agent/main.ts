@@ -64,7 +64,7 @@ function modelSetting(): { name: string; access: ModelAccess } {
   const { WAVESMITH_MODEL: name, WAVESMITH_MODEL_URL: url, WAVESMITH_MODEL_TOKEN: token } = process.env;
   if (url === undefined || token === undefined) throw new RequestError(-32000, "no model proxy: not signed in");
   if (name === undefined)
-    throw new RequestError(-32602, "no model: give the role one, such as model: anthropic:claude-…");
+    throw new RequestError(-32602, "no model: name one in the plan's role, such as model: anthropic:claude-sonnet-5");
   return { name, access: { url, token } };
 }
 
@@ -229,7 +229,7 @@ agent({ name: "wavesmith" })
     const messages = savedSessions.load(params.sessionId);
     // A model with a smaller window may have been chosen since.
     if (messages === null || isFull(messages, (await chosenModel()).windowTokens))
-      throw new RequestError(-32002, "there is no such session that can go on");
+      throw new RequestError(-32002, "there is no such session, or it cannot be continued");
     sessions.set(params.sessionId, openSession(params.cwd, params.mcpServers, messages));
     return {};
   })
@@ -251,7 +251,7 @@ agent({ name: "wavesmith" })
   })
   .onRequest(tellMethod, tellParams, async ({ params }) => {
     const told = sessions.get(params.sessionId)?.told;
-    if (told == null) throw new RequestError(-32002, "there is no turn to say it in");
+    if (told == null) throw new RequestError(-32002, "no turn is running");
     await told.add(params.text);
     return {};
   })

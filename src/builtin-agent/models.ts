@@ -31,7 +31,7 @@ export interface ChosenModel {
 const examples = "anthropic:claude-sonnet-5, openai:gpt-6-sol, google:gemini-3.8-flash or compatible:llama3.3";
 
 const noName = (name: string): Error =>
-  new Error(`${JSON.stringify(name)} names no model: write provider:model, such as ${examples}`);
+  new Error(`${JSON.stringify(name)} is not a model: write provider:model, such as ${examples}`);
 
 /**
  * Returns the model for `provider:model`, reached through the proxy. Rejects with an example when

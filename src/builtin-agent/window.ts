@@ -6,7 +6,7 @@ import type { ModelMessage } from "ai";
 // The results are left out in one go and for good, not a few in each step, because every change of
 // an earlier message makes the provider's cache useless.
 
-const leftOut = "[left out to save room: call the tool again if it is needed]";
+const leftOut = "[removed to save space: call the tool again if you need it]";
 /** The results in this many of the last messages are always kept. */
 const keptMessages = 8;
 /** Above this share of the window, old results are left out, down to the second share. */
@@ -82,4 +82,4 @@ export function transcriptOf(messages: readonly ModelMessage[], windowTokens: nu
   return text.length <= maxLength ? text : `[…]\n${text.slice(-maxLength)}`;
 }
 
-export const summaryRequest = `Your conversation has become too long for your window and will go on from your summary alone. Write it now, for yourself: what the task is and what it demands, what you have done (files and why), what you found out, what was run with which result, what is left, and what to do next. Be exact about names, paths and commands. No tools; only the summary.`;
+export const summaryRequest = `Your conversation has become too long for your window and will continue from your summary alone. Write it now, for yourself: what the task is and what it requires, what you have done (files and why), what you found out, what was run with which result, what is left, and what to do next. Be exact about names, paths and commands. No tools; only the summary.`;

@@ -81,7 +81,7 @@ function createPricing(
     const name = `${provider}:${model}`;
     if (alike !== null && !shownWarnings.has(name)) {
       warn(
-        `the price of ${name} is unknown, so it is counted like ${alike.model} (prices of ${published.date}): \`wavesmith prices update\` fetches newer ones, WAVESMITH_PRICES is yours`,
+        `the price of ${name} is unknown, so it is counted like ${alike.model} (prices of ${published.date}): \`wavesmith prices update\` fetches newer prices, WAVESMITH_PRICES sets your own`,
       );
     }
     shownWarnings.add(name);

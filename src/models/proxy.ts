@@ -100,7 +100,7 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
   reading?.catch(() => undefined); // It is waited for below.
   const owner = await ownerPromise;
   const provider = parts.providers.find(({ name }) => name === foundApi.provider);
-  if (provider === undefined) throw new Refusal(401, `there is no key for ${foundApi.provider} where Wavesmith runs`);
+  if (provider === undefined) throw new Refusal(401, `Wavesmith has no key for ${foundApi.provider}`);
   const body = await reading;
   const model = foundApi.model ?? body?.model;
   if (body !== null) refuseOutside(parts, { owner, api, body, model, incoming });

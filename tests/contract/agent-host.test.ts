@@ -45,7 +45,7 @@ describe("the agent host", () => {
     const noticesOf = async (prompt: string) =>
       (await host(prompt)).events.filter((event) => event.kind === "notice").map(({ text }) => text);
     expect(await noticesOf("write ../outside.txt text")).toEqual([
-      "it stopped after a refused request: told the reason",
+      "it stopped after a refused request: we told it the reason",
     ]);
     expect(await noticesOf("write ../outside.txt text\nwrite made.txt text")).toEqual([]);
   });
@@ -112,7 +112,7 @@ describe("the agent host", () => {
     const notices = async (prompt: string) =>
       (await host(prompt)).events.flatMap((event) => (event.kind === "notice" ? [event.text] : []));
     expect(await notices("loop 10")).toEqual([
-      "it did the same 4 times in a row, with the same result: look again: same: told to do something else",
+      "it made the same call 4 times in a row, with the same result: look again: same: we told it to try something else",
     ]);
     expect(await notices("always limit")).toHaveLength(5);
   });
@@ -212,7 +212,7 @@ describe("the agent host", () => {
     mkdirSync(join(folder(), "second"));
     await host("keep", { cwd: join(folder(), "second") });
     expect(readFileSync(join(folder(), "second/prompt.txt"), "utf8")).toMatch(
-      `You go on in another folder: your tree is now ${folder()}/second. The earlier one, ${folder()}/tree, is gone.`,
+      `You continue in another folder: your tree is now ${folder()}/second. The earlier one, ${folder()}/tree, is gone.`,
     );
   });
 
@@ -321,6 +321,6 @@ describe("a role that hands in a result", () => {
   it("is asked again at most twice, then ends without a result", async () => {
     const ended = await host("say asked {prompts}", { result: result() });
     expect(ended.code).toBe(17);
-    expect(endOf(ended)).toMatchObject({ detail: "it handed in nothing, and was asked for it 2 times more" });
+    expect(endOf(ended)).toMatchObject({ detail: "it submitted no result, although we asked again 2 times" });
   });
 });

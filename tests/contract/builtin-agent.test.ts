@@ -51,7 +51,7 @@ describe("the built-in agent", () => {
     symlinkSync("/etc/hostname", join(tree(), "out.png"));
     for (const [image, why] of [
       ["none.png", "is not in its tree"],
-      ["out.png", "is a link out of its tree"],
+      ["out.png", "is a link to a file outside of its tree"],
     ] as const) {
       const detail = expect.stringContaining(`the image ${image} of its instructions ${why}`);
       expect(endOf(await build("make the page", { images: [image] }))).toMatchObject({ end: "not-started", detail });
@@ -127,7 +127,7 @@ describe("the built-in agent", () => {
     };
     await build("change it");
     expect(file("shared.txt")).toBe("one\nof somebody else\n");
-    expect(toldModel()).toContain("was changed by somebody else since you read it");
+    expect(toldModel()).toContain("has changed since you read it");
   });
 
   it.each([
@@ -213,6 +213,6 @@ describe("the built-in agent", () => {
       number <= 12 ? { tools: [{ name: "read_file", input: { path: "long.txt", from: number } }] } : { text: "done" };
     await build("read a lot");
     expect(toldModel().length).toBeLessThan(200_000 * 3.5);
-    expect(toldModel()).toContain("left out to save room");
+    expect(toldModel()).toContain("removed to save space");
   });
 });

@@ -251,7 +251,7 @@ describe("the proxy denies", () => {
 
   it.each(["metadata.example", "mapped.example"])("%s, which is allowed and whose addresses are not", async (host) => {
     const reply = await get(`http://${host}:${up}/`);
-    expect(reply).toMatch(/^HTTP\/1\.1 403 [\s\S]*has an address that no sandbox reaches/);
+    expect(reply).toMatch(/^HTTP\/1\.1 403 [\s\S]*has an address that no sandbox may reach/);
     expect(statusOf(await raw(`CONNECT ${host}:${up} HTTP/1.1\r\n\r\n`))).toBe(403);
   });
 

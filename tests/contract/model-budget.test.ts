@@ -188,7 +188,7 @@ describe("a call that a budget has no room for now", () => {
     const { status, text } = await third;
     expect([status, JSON.parse(text).error.message]).toEqual([
       402,
-      "wavesmith: over budget: 1920 of 2000 tokens are spent, which leaves no room for this call",
+      "wavesmith: over budget: 1920 of 2000 tokens are spent: no room for this call",
     ]);
     expect(models.seen).toHaveLength(1);
     expect(await spent()).toMatchObject({ calls: 1, waitingCalls: 0 });

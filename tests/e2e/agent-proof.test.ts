@@ -82,7 +82,7 @@ async function cutAnswer(world: World): Promise<string> {
   expect(ended).toMatchObject({ code: 0, status: "completed" });
   expect([cuts, ended.file("cut.txt")]).toEqual([1, "one\ntwo\n"]);
   const { text } = await world.command.run("logs");
-  return text.includes("told to continue") ? "continued by us" : "continued by itself";
+  return text.includes("told it to continue") ? "continued by us" : "continued by itself";
 }
 
 async function cancelled(world: World): Promise<string> {

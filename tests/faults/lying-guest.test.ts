@@ -128,7 +128,7 @@ describe("a guest that lies about", () => {
     const attempts = await fixture.app.store.attempts.list({ buildId: build.id });
     expect(attempts.every(({ outcome }) => outcome === "lost")).toBe(true);
     expect(attempts.length).toBeLessThanOrEqual(4);
-    expect(attempts.at(-1)!.reason).toMatch(/not of the protocol/);
+    expect(attempts.at(-1)!.reason).toMatch(/does not follow the protocol/);
     expect(boots.size).toBeLessThan(40);
   });
 });

@@ -26,7 +26,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
     const run = "curl -s --fail https://registry.example/x > fetched";
     const build = await fixture.build({ network: "none", gates, tasks: [{ id: "fetch", run, retries: 0 }] });
     expect((await fixture.app.store.attempts.get({ buildId: build.id })).reason).toMatch(
-      /^run exited with \d+; the network is off \(network: none\), and meanwhile registry\.example was asked for \(if it is needed: network: \{ allow: \["registry\.example"\] \} in the plan\)$/,
+      /^run exited with \d+; the network is off \(network: none\), but programs tried to reach registry\.example \(if it is needed: network: \{ allow: \["registry\.example"\] \} in the plan\)$/,
     );
   });
 

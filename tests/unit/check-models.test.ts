@@ -18,10 +18,10 @@ const usd = { limits: { budget: { usd: 1 } } };
 
 describe("the models of a plan", () => {
   it("are named by provider and model, with the built-in agent", () => {
-    expect(check({ agents: { backend: builtin() } })).toThrow(/agents.backend.model: somebody names no model/);
+    expect(check({ agents: { backend: builtin() } })).toThrow(/agents.backend.model: somebody is not a model/);
     // Once, although the task, its fixes and others besides are done by it.
     expect(check({ agents: { default: builtin("claude") } })).toThrow(
-      /^agents.default.model: claude names no model.*$/,
+      /^agents.default.model: claude is not a model.*$/,
     );
     expect(check({ agents: { default: builtin("anthropic:known") } })).not.toThrow();
   });

@@ -68,7 +68,7 @@ describe("snapshots in a directory", () => {
 
   it("never lead out of their folder", async () => {
     const put = snapshots.put("../snap_a", "tar.zst", Readable.from([Buffer.from("1")]));
-    await expect(put).rejects.toThrow(/no name of a snapshot/);
+    await expect(put).rejects.toThrow(/not a valid snapshot name/);
     expect(existsSync(join(folder, "..", "snap_a.tar.zst"))).toBe(false);
   });
 

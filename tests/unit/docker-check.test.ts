@@ -84,7 +84,7 @@ describe("the Docker engine", () => {
 
   it.each([
     [{ Version: "19.03.15", ApiVersion: "1.40" }, /is 19\.03\.15, which is too old/, /20\.10 or newer/],
-    [{ Os: "windows" }, /runs containers of windows/, /Linux containers/],
+    [{ Os: "windows" }, /runs windows containers/, /Linux containers/],
   ])("that cannot run sandboxes is reported: %j", async (given, what, remedy) => {
     const engine = await fakeEngine(folder, { "GET /version": version(given) });
     const problem = await engineProblem(engine.environment, { machine });
@@ -122,9 +122,9 @@ describe("the image", () => {
 
   it("with the guest of another version is refused, with the command that rebuilds it", async () => {
     const [older] = await check({ "io.wavesmith.guest-protocol": "0" });
-    expect(older?.what).toMatch(/has a guest of protocol 0, and \d+ is needed$/);
+    expect(older?.what).toMatch(/has a guest of protocol 0, but \d+ is needed$/);
     expect(older?.remedy).toBe("wavesmith sandbox image build");
-    expect((await check({}))[0]?.what).toMatch(/names no guest's protocol/);
+    expect((await check({}))[0]?.what).toMatch(/does not say which protocol its guest speaks/);
   });
 
   it("is named as the user types it", () => {
@@ -141,14 +141,14 @@ describe("a trial sandbox", () => {
   it("that ended in a boot phase is reported with the remedy for that phase", () => {
     const phase = { phase: "folders", ok: false, message: "/tmp cannot be written", remedy: "mount a tmpfs at /tmp" };
     expect(bootFailure(said(phase), "img:1")).toEqual({
-      what: 'a trial sandbox of img:1 ended in its boot phase "folders": /tmp cannot be written',
+      what: 'a trial sandbox of img:1 failed in its boot phase "folders": /tmp cannot be written',
       remedy: "mount a tmpfs at /tmp",
     });
   });
 
   it("that failed otherwise is reported with its last output", () => {
     const log = `${said({ phase: "guest", ok: true })}guest: there is no bwrap\n`;
-    expect(bootFailure(log, "img:1").what).toBe("a trial sandbox of img:1 did not come up: guest: there is no bwrap");
+    expect(bootFailure(log, "img:1").what).toBe("a trial sandbox of img:1 did not start: guest: there is no bwrap");
     expect(bootFailure("", "img:1").what).toMatch(/it said nothing$/);
   });
 

@@ -183,7 +183,7 @@ describe("sandbox image build", () => {
   it("does not mistake a lost engine for a finished one", async () => {
     const ended = await run(says({ stream: "Step 1/4 : ARG BASE" }));
     expect(ended.code).toBe(4);
-    expect(ended.stderr).toContain("the engine ended before the build did");
+    expect(ended.stderr).toContain("the engine closed the connection before the build was done");
     await engine?.close();
     const broken = await run((reply) => {
       reply.writeHead(200);
@@ -194,14 +194,14 @@ describe("sandbox image build", () => {
 
   it.each([
     ["is not there", () => undefined, /cannot be read/],
-    ["has none", () => mkdirSync(join(folder, "ca")), /there is no certificate in/],
+    ["has none", () => mkdirSync(join(folder, "ca")), /there is not a certificate in/],
     [
       "has something else",
       () => {
         mkdirSync(join(folder, "ca"));
         writeFileSync(join(folder, "ca", "key.pem"), "-----BEGIN PRIVATE KEY-----");
       },
-      /key\.pem is no certificate/,
+      /key\.pem is not a certificate/,
     ],
   ])("refuses a folder of certificates that %s, before anything is built", async (_, prepare, said) => {
     prepare();

@@ -347,11 +347,6 @@ Tests:       1 failed, 1 total
     ["sub_test.go:7 TestSub: Sub(3, 1) = 4, want 2"],
   ],
   [
-    "go test, a panic",
-    "--- FAIL: TestPanic (0.00s)\npanic: assignment to entry in nil map [recovered]\n\tpanic: assignment to entry in nil map\n\ngoroutine 21 [running]:\nFAIL\texample.com/calc/b\t0.008s\n",
-    ["TestPanic: panic: assignment to entry in nil map [recovered]"],
-  ],
-  [
     "the go compiler",
     "# example.com/sum\n./sum.go:5:2: undefined: y\nFAIL\texample.com/sum [build failed]\n",
     ["sum.go:5 undefined: y"],

@@ -80,7 +80,7 @@ describe("messages for a machine on which bubblewrap does not work", () => {
   it("tells a full disk or a place that cannot be written from a driver that does not work", () => {
     const failed = (code: string) => Object.assign(new Error(`${code}: refused`), { code, path: "/data/check-x" });
     expect(fileProblem(failed("ENOSPC"), "/data")).toMatchObject({
-      what: "there is no room on the disk of /data",
+      what: "the disk that holds /data is full",
       lacks: "disk",
     });
     expect(fileProblem({ stderr: "mkdir: No space left on device" }, "/data")).toMatchObject({ lacks: "disk" });

@@ -45,7 +45,7 @@ export function createFileTools(
         ),
     }),
     write_file: tool({
-      description: "Writes a whole file: a new one, or instead of the one you have read.",
+      description: "Writes a whole file: a new one, or a replacement of one that you have read.",
       inputSchema: z.object({ path: z.string(), content: z.string() }),
       execute: (input, { toolCallId: id }) =>
         answerRefusals(() => {

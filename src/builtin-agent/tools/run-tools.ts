@@ -17,7 +17,7 @@ export function createRunTools(
   return {
     exec: tool({
       description:
-        "Runs a shell command in your tree and returns its output and exit code. Nothing it started goes on afterwards. Set timeoutSeconds for slow ones (default 120, at most 1800).",
+        "Runs a shell command in your tree and returns its output and exit code. Every process it started is ended with it. Set timeoutSeconds for slow ones (default 120, at most 1800).",
       inputSchema: z.object({ command: z.string().min(1), timeoutSeconds: z.number().positive().optional() }),
       execute: (input, { toolCallId: id }) =>
         answerRefusals(() =>
@@ -27,7 +27,7 @@ export function createRunTools(
         ),
     }),
     start_program: tool({
-      description: "Starts a shell command that goes on beside you, such as a server to test against.",
+      description: "Starts a shell command that keeps running in the background, such as a server to test against.",
       inputSchema: z.object({ command: z.string().min(1) }),
       execute: (input, { toolCallId: id }) =>
         answerRefusals(() =>
@@ -37,7 +37,8 @@ export function createRunTools(
         ),
     }),
     read_program: tool({
-      description: "Returns what a program you started has printed since you last asked, and whether it still runs.",
+      description:
+        "Returns what a background program has printed since you last asked, and whether it is still running.",
       inputSchema: z.object({ name: z.string() }),
       execute: (input, { toolCallId: id }) =>
         answerRefusals(() =>
@@ -47,7 +48,7 @@ export function createRunTools(
         ),
     }),
     stop_program: tool({
-      description: "Ends a program you started.",
+      description: "Ends a background program.",
       inputSchema: z.object({ name: z.string() }),
       execute: (input, { toolCallId: id }) =>
         answerRefusals(() =>

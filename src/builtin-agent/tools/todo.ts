@@ -10,7 +10,7 @@ export interface TodoEntry {
 /** Creates the tool by which the agent shows its todo list to people. */
 export const createTodoTool = (showTodo: (entries: readonly TodoEntry[]) => Promise<void>): Tool =>
   tool({
-    description: "Shows people your list of what is to be done. Give the whole list each time, and keep it short.",
+    description: "Shows your todo list to people. Give the whole list each time, and keep it short.",
     inputSchema: z.object({
       entries: z.array(z.object({ content: z.string(), status: z.enum(["pending", "in_progress", "completed"]) })),
     }),

@@ -44,7 +44,7 @@ async function refusedSince(
 const refusedText = (hosts: readonly string[]): string =>
   hosts.length === 0
     ? ""
-    : `; the network is off (network: none), and meanwhile ${named(hosts)} was asked for ${remedy(hosts)}`;
+    : `; the network is off (network: none), but programs tried to reach ${named(hosts)} ${remedy(hosts)}`;
 
 const deniedText = (hosts: readonly string[]): string =>
   hosts.length === 0 ? "" : `; meanwhile the network denied ${named(hosts)} ${remedy(hosts)}`;

@@ -70,7 +70,7 @@ export function modelFaults(models: Pick<Models, "isPriced">, plan: Plan): PlanF
     if (spec.runtime === "builtin" && !isNamed) {
       fault(
         role,
-        `${spec.model} names no model: write provider:model, such as anthropic:claude-sonnet-5, openai:gpt-6-sol, google:gemini-3.8-flash or compatible:llama3.3`,
+        `${spec.model} is not a model: write provider:model, such as anthropic:claude-sonnet-5, openai:gpt-6-sol, google:gemini-3.8-flash or compatible:llama3.3`,
       );
     } else if (plan.limits.budget.usd !== null && isNamed && !models.isPriced(present(spec.model, "its model"))) {
       fault(

@@ -45,10 +45,8 @@ export const goFailures: FailureReader = (lines) => {
     const start = startLines.get(name) ?? -1;
     return [
       () => {
-        const below = goLinesOf(lines, index, start);
-        const log = goLog(below);
-        const panic = below.find((text) => text.startsWith("panic: "));
-        return createFailure("test-failure", joinNameAndReason(name, log?.message ?? panic ?? ""), log?.place ?? {});
+        const log = goLog(goLinesOf(lines, index, start));
+        return createFailure("test-failure", joinNameAndReason(name, log?.message ?? ""), log?.place ?? {});
       },
     ];
   });

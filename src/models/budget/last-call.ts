@@ -28,7 +28,7 @@ function reasonOf({ ending, error, httpStatus }: ModelCallRow): string {
   const texts: Record<Exclude<CallEnding, "whole" | "left">, string> = {
     limit: "the model's last answer was cut at its output limit",
     broken: `the model's last answer broke off${more}`,
-    unreadable: "the provider's last answer cannot be read as an answer of a model",
+    unreadable: "the provider's last answer was not a model's answer",
     error: httpStatus === null ? `the provider could not be reached${more}` : failureText(error, more),
   };
   return texts[ending as keyof typeof texts];

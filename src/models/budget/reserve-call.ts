@@ -55,7 +55,7 @@ export async function reserveOrWait(
   const locked = await transaction.lockSpending(owner.buildId);
   const price = parts.priceOf(provider, model);
   if (owner.budget.usd !== null && price === null) {
-    return refused(`the price of ${provider}:${model} is unknown, and the build has a limit in USD`);
+    return refused(`the price of ${provider}:${model} is unknown, but the build has a limit in USD`);
   }
   const isWhole = (row: BuildSpendingRow): boolean => grantable(reservation, price, row) >= reservation.outputTokens;
   const spending =
@@ -161,5 +161,5 @@ function overText({ budget }: ModelOwner, { spentTokens, spentMicroUsd }: BuildS
     ...(budget.tokens === null ? [] : [`${spentTokens} of ${budget.tokens} tokens`]),
     ...(budget.usd === null ? [] : [`${(spentMicroUsd / micro).toFixed(2)} of ${budget.usd.toFixed(2)} USD`]),
   ];
-  return `${parts.join(" and ")} are spent, which leaves no room for this call`;
+  return `${parts.join(" and ")} are spent: no room for this call`;
 }

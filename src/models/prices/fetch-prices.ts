@@ -31,13 +31,16 @@ const minPrices = 3;
  */
 export async function fetchPrices(url: string, today: Date): Promise<PriceList> {
   const prices = pricesIn(await fetchJson(url));
-  if (prices.length < minPrices) throw unusable(url, `it has ${prices.length} prices of models we know how to reach`);
+  if (prices.length < minPrices) throw unusable(url, `it has only ${prices.length} prices of models that we can call`);
   return { date: today.toISOString().slice(0, 10), source: url, prices };
 }
 
 async function fetchJson(url: string): Promise<unknown> {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(timeoutMs) });
+    const response = await fetch(url, { signal: AbortSignal.timeout(timeoutMs) }).catch((error: Error) => {
+      // The error itself says only "fetch failed".
+      throw new Error(`it cannot be reached: ${messageOf(error.cause ?? error)}`);
+    });
     if (!response.ok) throw new Error(`it answers ${response.status}`);
     const chunks: Uint8Array[] = [];
     let sizeBytes = 0;
@@ -54,7 +57,7 @@ async function fetchJson(url: string): Promise<unknown> {
 
 const unusable = (url: string, reason: string, cause?: unknown): WavesmithError =>
   new WavesmithError("environment", `the list of prices at ${url} cannot be used: ${reason}`, {
-    remedy: "set WAVESMITH_PRICES_URL to a list in LiteLLM's format, or WAVESMITH_PRICES to a file of yours",
+    remedy: "set WAVESMITH_PRICES_URL to a list in LiteLLM's format, or WAVESMITH_PRICES to your own file",
     cause,
   });
 

@@ -200,7 +200,7 @@ function differences(running: SandboxRecord, wanted: SandboxRecord): string[] {
 
 function inUse({ record, health }: RunningGuest, differing: readonly string[]): WavesmithError {
   const what = `the sandbox of ${record.projectId} runs with ${differing.join(" and ")}`;
-  return new WavesmithError("conflict", `${what}, and ${health.activeJobs} of its jobs are active`, {
+  return new WavesmithError("conflict", `${what}, but ${health.activeJobs} of its jobs are active`, {
     retryable: true,
     remedy: `wait for its jobs to end, or end them: wavesmith sandbox stop ${record.projectId}`,
   });

@@ -135,7 +135,7 @@ export async function removeEgress(place: EgressPlace): Promise<void> {
 const ownerOf = (place: EgressPlace): string | null => readRecord(stateOf(place))?.installationId ?? null;
 
 export function stateOf({ dataDir, projectId }: Pick<EgressPlace, "dataDir" | "projectId">): string {
-  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
+  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is not a project id`);
   return join(realpathSync(dataDir), "egress", projectId);
 }
 

@@ -73,10 +73,10 @@ function unlisted(target: Target): TargetRefusal {
 function closed(target: Target, kinds: readonly AddressKind[]): TargetRefusal {
   const text = targetText(target, usualPorts);
   if (!kinds.includes("private")) {
-    const line = "an address that no sandbox reaches: this machine itself, link-local or metadata";
+    const line = "an address that no sandbox may reach: this machine itself, link-local or metadata";
     return { why: "never", line: `${text} ${target.isAddress ? "is" : "has"} ${line}` };
   }
-  const line = `${text} has a private address, which is reached only when the plan names the host itself`;
+  const line = `${text} has a private address, which sandboxes reach only if the plan names the host itself`;
   return { why: "private", line: `${line}: ${entryFor(text)}` };
 }
 

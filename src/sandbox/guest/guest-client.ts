@@ -245,7 +245,7 @@ function checked<T>(what: string, value: unknown, schema: z.ZodType<T>): T {
 }
 
 function strange(what: string, cause: unknown): WavesmithError {
-  const message = `the guest's answer to ${what} is not of the protocol: ${messageOf(cause)}`;
+  const message = `the guest's answer to ${what} does not follow the protocol: ${messageOf(cause)}`;
   return new WavesmithError("guest-protocol", message, { cause });
 }
 

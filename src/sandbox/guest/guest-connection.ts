@@ -80,7 +80,10 @@ export async function readReply(reply: GuestReply, maxBytes: number): Promise<Bu
   const slow = setInterval(() => {
     if (sizeBytes - knownBytes < minBytes)
       reply.body.destroy(
-        new WavesmithError("guest-protocol", `of the guest's answer ${sizeBytes - knownBytes} bytes came in a minute`),
+        new WavesmithError(
+          "guest-protocol",
+          `only ${sizeBytes - knownBytes} bytes of the guest's answer came in a minute`,
+        ),
       );
     knownBytes = sizeBytes;
   }, minMs);

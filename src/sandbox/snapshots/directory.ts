@@ -20,7 +20,7 @@ const named = /^(snap_[a-z0-9]+)\.tar\.(?:zst|gz)(\.part)?$/;
 export function createDirectorySnapshots(folder: string): SnapshotStore {
   const pathOf = (snapshotId: string, format: ArchiveFormat): string => {
     const name = `${snapshotId}.${format}`;
-    if (!named.test(name)) throw new WavesmithError("internal", `${name} is no name of a snapshot`);
+    if (!named.test(name)) throw new WavesmithError("internal", `${name} is not a valid snapshot name`);
     return join(folder, name);
   };
   return {
@@ -42,7 +42,7 @@ export function createDirectorySnapshots(folder: string): SnapshotStore {
       const path = pathOf(snapshotId, format);
       const handle = await open(path, "r").catch((error: unknown) => {
         if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-        throw new WavesmithError("not-found", `the bytes of snapshot ${snapshotId} are not in ${folder}`);
+        throw new WavesmithError("not-found", `${folder} has no file for snapshot ${snapshotId}`);
       });
       return checked(handle, { path, sha256 });
     },

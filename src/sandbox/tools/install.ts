@@ -70,7 +70,7 @@ export async function installAgent(agent: PinnedAgent, request: InstallRequest):
     await make(agent, version, request);
     link(folder, agent, version);
     const made = listInstalled(folder).find(({ name }) => name === agent.name);
-    if (made === undefined) throw new WavesmithError("internal", `${agent.name} was installed and is not there`);
+    if (made === undefined) throw new WavesmithError("internal", `${agent.name} was installed but cannot be found`);
     return { ...made, unchanged: false, folder };
   });
 }
@@ -115,7 +115,7 @@ async function make(agent: PinnedAgent, version: string, request: InstallRequest
 }
 
 const full = (dataDir: string, error: unknown): WavesmithError =>
-  new WavesmithError("environment", `there is no room on the disk of ${dataDir}: ${messageOf(error)}`, {
+  new WavesmithError("environment", `the disk that holds ${dataDir} is full: ${messageOf(error)}`, {
     remedy: "free some space, or use another folder: --data DIR",
     cause: error,
   });

@@ -121,11 +121,11 @@ export function bootFailure(log: string, image: string): DriverProblem {
   const failed = failedPhase(log);
   if (failed !== null) {
     const { phase, message, remedy } = failed;
-    return { what: `a trial sandbox of ${image} ended in its boot phase "${phase}": ${message}`, remedy };
+    return { what: `a trial sandbox of ${image} failed in its boot phase "${phase}": ${message}`, remedy };
   }
   const last = log.trim().split(/\r?\n/).at(-1) || "it said nothing";
   return {
-    what: `a trial sandbox of ${image} did not come up: ${last}`,
+    what: `a trial sandbox of ${image} did not start: ${last}`,
     remedy: "build the image again: wavesmith sandbox image build",
   };
 }

@@ -82,7 +82,7 @@ export function alone<Result>(
   projectId: ProjectId,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
+  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is not a project id`);
   return withLock(join(options.dataDir, "locks", `sandbox-${projectId}`), lockWaitMs, work);
 }
 

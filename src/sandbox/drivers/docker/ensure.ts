@@ -66,7 +66,7 @@ function inUse({ container, health }: RunningContainer, wants: Wants): Wavesmith
     .map((key) => `${key} ${JSON.stringify(container.wants?.[key])} instead of ${JSON.stringify(wants[key])}`);
   const how = differing.length > 0 ? differing.join(" and ") : `protocol ${health.protocol}`;
   const what = `the sandbox of ${container.projectId} runs with ${how}`;
-  return new WavesmithError("conflict", `${what}, and ${health.activeJobs} of its jobs are active`, {
+  return new WavesmithError("conflict", `${what}, but ${health.activeJobs} of its jobs are active`, {
     retryable: true,
     remedy: `wait for its jobs to end, or end them: wavesmith sandbox stop ${container.projectId}`,
   });

@@ -42,8 +42,9 @@ export async function imageProblem(docker: Docker, image: string): Promise<Drive
     const { Config } = await docker.getImage(image).inspect();
     const protocol = Config.Labels?.[protocolLabel];
     if (protocol === String(guestProtocolVersion)) return null;
-    const other = protocol === undefined ? "names no guest's protocol" : `has a guest of protocol ${protocol}`;
-    return { what: `the image ${image} ${other}, and ${guestProtocolVersion} is needed`, remedy: buildCommand };
+    const other =
+      protocol === undefined ? "does not say which protocol its guest speaks" : `has a guest of protocol ${protocol}`;
+    return { what: `the image ${image} ${other}, but ${guestProtocolVersion} is needed`, remedy: buildCommand };
   } catch (error) {
     if ((error as { statusCode?: number }).statusCode !== 404) throw error;
     return { what: `the image ${image} is not on this machine`, remedy: buildCommand };
@@ -188,7 +189,7 @@ async function certificatesOf(folder: string): Promise<{ name: string; text: str
   for (const name of names.filter((name) => [".crt", ".pem", ".cer"].includes(extname(name))).sort()) {
     const text = await readFile(join(folder, name), "utf8");
     if (!text.includes("-----BEGIN CERTIFICATE-----"))
-      throw wrongFolder(`${join(folder, name)} is no certificate in PEM`);
+      throw wrongFolder(`${join(folder, name)} is not a certificate in PEM format`);
     const plainName = name.replace(/[^\w.-]/g, "_");
     found.push({ name: plainName.endsWith(".crt") ? plainName : `${plainName}.crt`, text });
   }
@@ -232,7 +233,7 @@ async function follow(stream: Readable, onProgress: (progress: ImageProgress) =>
       }
     }
   }
-  if (!done) throw buildFailed(step, "the engine ended before the build did", last);
+  if (!done) throw buildFailed(step, "the engine closed the connection before the build was done", last);
 }
 
 /** Reads lines of JSON. Unlike `readline`, it fails when the stream breaks off. */
@@ -264,7 +265,7 @@ function buildFailed(
   return new WavesmithError("environment", `the sandbox's image could not be built: ${what}`, {
     remedy: isBase
       ? `name a base that this machine has or can fetch, a Debian or Ubuntu: ${buildCommand} --base IMAGE`
-      : `see what the step says; behind a proxy that opens TLS its certificates are needed: ${buildCommand} --ca FOLDER`,
+      : `read the output of the step; behind a proxy that decrypts TLS, give its certificates: ${buildCommand} --ca FOLDER`,
   });
 }
 
@@ -285,7 +286,7 @@ async function versionsIn(docker: Docker, image: string): Promise<BuiltImage["ve
     const text = (await container.logs({ stdout: true, stderr: true })).toString("utf8");
     const [node, git, python] = text.split("\n").map((line) => /\d[\w.+-]*/.exec(line)?.[0]);
     if (StatusCode !== 0 || !node || !git || !python) {
-      throw new WavesmithError("environment", `the image was built, and its programs do not run: ${text.trim()}`, {
+      throw new WavesmithError("environment", `the image was built, but its programs do not run: ${text.trim()}`, {
         remedy: `take another base: ${buildCommand} --base IMAGE`,
       });
     }

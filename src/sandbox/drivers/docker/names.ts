@@ -35,7 +35,7 @@ export const containerName = (projectId: ProjectId): string => `wavesmith_${chec
 export const volumeName = (projectId: ProjectId): string => `wavesmith_workspace_${checked(projectId)}`;
 
 function checked(projectId: ProjectId): ProjectId {
-  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
+  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is not a project id`);
   return projectId;
 }
 

@@ -54,7 +54,7 @@ export function fileProblem(error: unknown, dataDir: string): DriverProblem | nu
   const { code, path, stderr } = error as { code?: unknown; path?: string; stderr?: string };
   if (isDiskFull(error) || saysDiskFull(stderr ?? "")) {
     return {
-      what: `there is no room on the disk of ${dataDir}`,
+      what: `the disk that holds ${dataDir} is full`,
       remedy: "free some space, or use another folder: --data DIR",
       lacks: "disk",
     };
@@ -84,7 +84,7 @@ async function tryOut(options: LocalDriverOptions, machine: HostFacts, folder: s
   } catch (error) {
     const reason = deniedUser(error);
     if (reason === null) throw error;
-    return denied("bubblewrap cannot make a sandbox of a user of its own", reason, machine);
+    return denied("bubblewrap cannot create a user namespace", reason, machine);
   }
   const sandboxed = trialIn(options, folder, volume);
   const tries = async (what: string, ...command: string[]): Promise<DriverProblem | null> => {

@@ -49,7 +49,7 @@ export interface Places {
 export const socketName = "guest.sock";
 
 export function placesOf(dataDir: string, projectId: ProjectId): Places {
-  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
+  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is not a project id`);
   const run = join(dataDir, "sandboxes", projectId);
   return {
     volume: volumeOf(dataDir, projectId),

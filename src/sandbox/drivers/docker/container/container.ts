@@ -138,7 +138,7 @@ export async function removeContainer(engine: DockerEngine, id: string): Promise
     );
     if (isGone) return;
     if (performance.now() > deadline) {
-      throw new WavesmithError("sandbox-unavailable", `the container ${id.slice(0, 12)} is not removed by the engine`, {
+      throw new WavesmithError("sandbox-unavailable", `the engine does not remove the container ${id.slice(0, 12)}`, {
         retryable: true,
         remedy: `remove it by hand: docker rm -f ${id.slice(0, 12)}`,
       });

@@ -111,6 +111,6 @@ function notStarted(projectId: ProjectId, silence: string, log: string): Wavesmi
     failed === null ? words || "it said nothing" : `its boot phase "${failed.phase}" failed: ${failed.message}`;
   return new WavesmithError("sandbox-unavailable", `the sandbox of ${projectId} did not start: ${why}`, {
     retryable: true,
-    remedy: failed?.remedy ?? "see what `wavesmith doctor` says",
+    remedy: failed?.remedy ?? "run `wavesmith doctor`",
   });
 }

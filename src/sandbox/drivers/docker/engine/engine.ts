@@ -75,7 +75,7 @@ function versionProblem(version: Docker.DockerVersion, path: string): DriverProb
   }
   if (version.Os === "linux") return null;
   return {
-    what: `the Docker engine at ${path} runs containers of ${version.Os}, and sandboxes are of Linux`,
+    what: `the Docker engine at ${path} runs ${version.Os} containers, but sandboxes need Linux ones`,
     remedy: "switch the engine to Linux containers",
   };
 }
@@ -99,8 +99,8 @@ function connectionProblem(
   const { code } = error as { code?: unknown };
   if ((code === "ENOENT" || code === "ENOTDIR") && machine.inContainer) {
     return {
-      what: `there is no socket ${path} of a Docker engine in the container around us`,
-      remedy: `start that with the engine's socket: -v /var/run/docker.sock:${path}`,
+      what: `Wavesmith runs in a container without a Docker socket at ${path}`,
+      remedy: `start that container with the engine's socket: -v /var/run/docker.sock:${path}`,
     };
   }
   if (code === "ENOENT" || code === "ENOTDIR") {
@@ -121,7 +121,7 @@ function connectionProblem(
   if (code === "EACCES" || code === "EPERM") {
     return {
       what: `this user may not use the Docker engine at ${path}`,
-      remedy: "sudo usermod -aG docker $USER, then log in again (a user of Docker is as good as root)",
+      remedy: "sudo usermod -aG docker $USER, then log in again (members of that group can become root)",
     };
   }
   return { what: `the Docker engine at ${path} does not answer: ${messageOf(error)}`, remedy: `restart it: ${start}` };

@@ -88,7 +88,7 @@ const isRefusal = ({ code }: NodeJS.ErrnoException): boolean =>
 
 const describeEnd = (streams: StandardStreams, code: number): string =>
   streams.complaint() ||
-  (code === killed ? "it was killed, as when its sandbox is stopped or its memory is used up" : `exit code ${code}`);
+  (code === killed ? "it was killed: its sandbox was stopped, or its memory was used up" : `exit code ${code}`);
 
 const failure = (what: string, why: string): WavesmithError =>
   new WavesmithError("archive", `${what}: ${why.trim()}`, { remedy: "take another snapshot" });

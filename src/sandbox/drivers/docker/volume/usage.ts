@@ -24,7 +24,7 @@ export async function containerUsage(
   engine: DockerEngine,
   containerId: string,
 ): Promise<Omit<SandboxUsage, "diskBytes">> {
-  const found = (await engine.call("tell what a sandbox uses", (docker, limited) =>
+  const found = (await engine.call("measure what a sandbox uses", (docker, limited) =>
     docker.getContainer(containerId).stats({ stream: false, ...limited }),
   )) as Statistics;
   return { cpus: cpusOf(found), memoryBytes: memoryOf(found), processes: found.pids_stats?.current ?? null };
@@ -126,7 +126,7 @@ async function count(
   containerId: string,
   { limitMs, options: given }: Counting,
 ): Promise<StandardStreams | null> {
-  const what = "count what a volume takes";
+  const what = "measure a volume";
   const on = { 400: () => null, 404: () => null, 409: () => null, 500: () => null };
   const options = {
     Cmd: ["timeout", String(limitMs / 1000), "sh", "-c", countScript, "sh", ...given],
