@@ -194,7 +194,7 @@ describe("sandbox image build", () => {
 
   it.each([
     ["is not there", () => undefined, /cannot be read/],
-    ["has none", () => mkdirSync(join(folder, "ca")), /there is not a certificate in/],
+    ["has none", () => mkdirSync(join(folder, "ca")), /there is no certificate in/],
     [
       "has something else",
       () => {
