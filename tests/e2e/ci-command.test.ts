@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { countJunit } from "../../src/gates/counts/junit.ts";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
+import { builtDashboard } from "../support/dashboard.ts";
 
 // `ci` as a CI system runs it.
 
@@ -28,6 +29,7 @@ describe("ci", { timeout: 120_000 }, () => {
   });
 
   it("does the same for a build on a server, with a key that may only build", async () => {
+    await builtDashboard(); // Otherwise the server makes it first.
     const serve = place.start("serve", "--port", "0", "--json");
     await serve.said("serve.started");
     const url = /"url":"([^"]+)"/.exec(serve.text())![1]!;

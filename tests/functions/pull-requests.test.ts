@@ -26,6 +26,7 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     };
     fixture = await createBuildFixture({
       env,
+      patienceMs: 120_000,
       ...(crashPoint === undefined ? {} : { crashPoint }),
       ...(clock === undefined ? {} : { clock }),
     });
