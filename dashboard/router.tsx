@@ -42,7 +42,7 @@ interface ChangesSearch {
   readonly wave?: number;
 }
 
-const projectTabs = ["files", "memory"] as const;
+const projectTabs = ["files", "memory", "preview"] as const;
 
 interface ProjectSearch {
   readonly tab?: (typeof projectTabs)[number];

@@ -5,6 +5,11 @@ import { api, dataOf } from "./request.ts";
 // Every question the pages ask. Keys begin with the thing, so that an event can name what changed.
 
 const listMs = 2_500;
+/** Also asked while nobody sees the page, for its icon and notifications. */
+const watched = {
+  refetchInterval: () => (document.hidden ? 5_000 : listMs),
+  refetchIntervalInBackground: true,
+} as const;
 const pollMs = 2_000;
 const all = { query: { limit: 200 } };
 const isOver = (status: string | undefined): boolean =>
@@ -20,7 +25,7 @@ export const sessionQuery = queryOptions({
 export const inboxQuery = queryOptions({
   queryKey: ["inbox"],
   queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/inbox", { signal }))).items,
-  refetchInterval: listMs,
+  ...watched,
 });
 
 export const buildsQuery = (project?: string) =>
@@ -30,7 +35,7 @@ export const buildsQuery = (project?: string) =>
       const query = { limit: 100, ...(project === undefined ? {} : { project }) };
       return (await dataOf(api.GET("/api/v1/builds", { params: { query }, signal }))).items;
     },
-    refetchInterval: listMs,
+    ...watched,
   });
 
 export const projectsQuery = queryOptions({
@@ -87,6 +92,15 @@ export const taskQuery = (id: string, task: string) =>
     queryKey: ["build", id, "task", task],
     queryFn: ({ signal }) =>
       dataOf(api.GET("/api/v1/builds/{id}/tasks/{task}", { params: { path: { id, task } }, signal })),
+  });
+
+export const promptQuery = (id: string, task: string, attempt: number) =>
+  queryOptions({
+    queryKey: ["build", id, "prompt", task, attempt],
+    queryFn: ({ signal }) => {
+      const params = { path: { id, task }, query: { attempt } };
+      return dataOf(api.GET("/api/v1/builds/{id}/tasks/{task}/prompt", { params, signal }));
+    },
   });
 
 export const planQuery = (id: string) =>

@@ -6,7 +6,7 @@ import { useLiveBuild } from "../api/follow-build.ts";
 import { buildQuery, graphQuery } from "../api/queries.ts";
 import { GatePanel } from "../gates/gate-panel.tsx";
 import { useIsNarrow } from "../parts/screen.ts";
-import { Failure, Loading, Shown } from "../parts/states.tsx";
+import { Empty, Failure, Loading, Shown } from "../parts/states.tsx";
 import { useKeys } from "../shell/keyboard.ts";
 import { TaskPanel } from "../task/task-panel.tsx";
 import { Board } from "./board.tsx";
@@ -96,6 +96,7 @@ function View({ build, graph }: { readonly build: ApiType<"Build">; readonly gra
     select(order[Math.min(order.length - 1, Math.max(0, at + step))]);
   };
   useKeys({ j: () => move(1), k: () => move(-1), Escape: () => select(undefined) });
+  if (graph.waves.length === 0) return <Empty title="No wave has begun." />;
   if (view === "timeline") return <Timeline build={build} graph={graph} />;
   if (view === "board") return <Board build={build} graph={graph} />;
   if (isNarrow) return <WaveList build={build} graph={graph} />;

@@ -25,7 +25,7 @@ export function Progress({ build: { status, tasks, waves } }: { readonly build: 
         <span data-tone="good" style={width(done)} />
         <span data-tone={isStuck ? "bad" : "wait"} style={width(unpassed)} />
         <span data-tone="bad" style={width(failed)} />
-        <span data-tone="run" style={width(atWork)} />
+        <span data-tone="run" data-begun style={width(atWork)} />
       </div>
       <div className="tiny faint num">
         {done} of {present.length} tasks completed

@@ -1,7 +1,6 @@
 import "@xyflow/react/dist/style.css";
 import { getRouteApi } from "@tanstack/react-router";
 import {
-  Background,
   Controls,
   type Edge,
   Handle,
@@ -43,12 +42,16 @@ export function WaveGraph({
   const { task: selected } = route.useSearch();
   const navigate = route.useNavigate();
   const theme = useTheme();
-  const flow = useRef<ReactFlowInstance<WaveNode | TaskNode> | null>(null);
+  const frame = useRef<HTMLDivElement>(null);
   const layout = useMemo(() => layWaves(graph), [graph]);
   const nodes = useMemo(() => nodesOf(build, graph, layout, selected), [build, graph, layout, selected]);
   const edges = useMemo(() => edgesOf(graph, selected), [graph, selected]);
   return (
-    <div className="graph card" style={{ height: `clamp(24rem, ${layout.height + 90}px, calc(100dvh - 15rem))` }}>
+    <div
+      ref={frame}
+      className="graph card"
+      style={{ height: `clamp(24rem, ${layout.height + 90}px, calc(100dvh - 15rem))` }}
+    >
       <ReactFlow
         nodes={nodes}
         edges={edges}
@@ -66,8 +69,9 @@ export function WaveGraph({
         fitViewOptions={{ padding: 0.06, maxZoom: 1, minZoom: leastZoom }}
         proOptions={{ hideAttribution: true }}
         ariaLabelConfig={{ "controls.ariaLabel": "Zoom" }}
+        onMoveStart={() => frame.current?.setAttribute("data-moving", "")}
+        onMoveEnd={() => frame.current?.removeAttribute("data-moving")}
         onInit={(instance) => {
-          flow.current = instance;
           showCurrentWave(instance, graph, { layout, selected });
         }}
         onNodeClick={(_, node) => {
@@ -75,7 +79,6 @@ export function WaveGraph({
           void navigate({ search: ({ gate: _gate, ...search }) => ({ ...search, task: node.id }), replace: true });
         }}
       >
-        <Background gap={22} size={1} />
         <Controls showInteractive={false} orientation="horizontal" position="bottom-right" />
       </ReactFlow>
     </div>

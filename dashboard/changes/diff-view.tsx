@@ -77,6 +77,7 @@ export function FileChangeView(props: FileChangeViewProps) {
   const theme = useTheme();
   const [place, isSeen] = useSeen();
   const [isWanted, setWanted] = useState(file.unifiedLineCount <= manyLines);
+  const [isDrawn, setDrawn] = useState(false);
   const [draft, setDraft] = useState<Place | null>(null);
   const annotations = useMemo(() => annotationsOf(beside, draft), [beside, draft]);
   const show = (one: Beside): ReactNode => {
@@ -113,6 +114,7 @@ export function FileChangeView(props: FileChangeViewProps) {
             theme: { dark: "github-dark-high-contrast", light: "github-light-high-contrast" },
             themeType: theme,
             disableFileHeader: true,
+            onPostRender: ({ shadowRoot }) => setDrawn(shadowRoot?.querySelector("[data-line]") != null),
             overflow: "wrap",
             hunkSeparators: "simple",
             tokenizeMaxLineLength: 2_000,
@@ -136,7 +138,7 @@ export function FileChangeView(props: FileChangeViewProps) {
           </button>
         </p>
       )}
-      {!isSeen && !isCollapsed && isWanted && <PlainLines file={file} />}
+      {!(isSeen && isDrawn) && !isCollapsed && isWanted && <PlainLines file={file} />}
     </section>
   );
 }

@@ -8,6 +8,7 @@ import { StatusBadge } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
 import { EvidenceView } from "./evidence.tsx";
 import { Findings } from "./findings.tsx";
+import { Rounds } from "./rounds.tsx";
 
 /** One gate run: its verdict, its findings and its evidence, and the other runs of the gate. */
 export function GatePanel({ build, run: id }: { readonly build: ApiType<"Build">; readonly run: string }) {
@@ -63,6 +64,7 @@ function Run({
             {reason}
           </div>
         )}
+        <Rounds buildId={build.id} runs={all.filter((one) => one.wave === wave)} shown={run.id} />
         <Findings findings={findings} buildId={build.id} wave={wave} />
         {evidence === null ? (
           <Empty title={endedAt === null ? "No evidence yet: the gate is at work." : "This run left no evidence."} />

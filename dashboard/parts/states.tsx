@@ -12,7 +12,11 @@ export function Failure({ error }: { readonly error: unknown }) {
     <div className="notice" data-tone="bad" role="alert">
       <strong>{error instanceof Error ? error.message : String(error)}</strong>
       {remedy !== null && <div className="soft">{remedy}</div>}
-      {isMissing && <Link to="/">Go to Home</Link>}
+      {isMissing && (
+        <div>
+          <Link to="/">Go to Home</Link>
+        </div>
+      )}
       {lost && <div className="soft">This page goes on by itself when the server is back.</div>}
     </div>
   );

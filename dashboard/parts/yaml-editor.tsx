@@ -6,11 +6,13 @@ interface YamlEditorProps {
   readonly label: string;
   readonly text: string;
   readonly faults: readonly TextFault[];
+  /** For a text of few lines. */
+  readonly isShort?: boolean;
   onChange(text: string): void;
 }
 
 /** A text in YAML, with its faults at their lines. A `FaultList` of the same id belongs to it. */
-export function YamlEditor({ id, label, text, faults, onChange }: YamlEditorProps) {
+export function YamlEditor({ id, label, text, faults, isShort = false, onChange }: YamlEditorProps) {
   const gutter = useRef<HTMLDivElement>(null);
   const lines = text.split("\n").length;
   const faultsAt = new Map<number, string>();
@@ -26,7 +28,7 @@ export function YamlEditor({ id, label, text, faults, onChange }: YamlEditorProp
     onChange(area.value);
   };
   return (
-    <div className="editor card">
+    <div className="editor card" data-short={isShort || undefined}>
       <div ref={gutter} className="editor-gutter" aria-hidden="true">
         {Array.from({ length: lines }, (_, index) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: a line is its number

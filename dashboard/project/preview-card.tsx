@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import type { ApiType } from "../../src/client/client.ts";
 import { usePreview } from "../api/actions.ts";
 import { ActionButton } from "../parts/action-button.tsx";
@@ -24,7 +25,11 @@ export function PreviewCard({ preview }: { readonly preview: ApiType<"Preview"> 
   );
 }
 
-function Controls({ preview: { buildId, wave, status, reason, url } }: { readonly preview: ApiType<"Preview"> }) {
+function Controls({
+  preview: { buildId, projectId, wave, status, reason, url },
+}: {
+  readonly preview: ApiType<"Preview">;
+}) {
   const act = usePreview(buildId);
   const isAsleep = status === "asleep";
   return (
@@ -39,6 +44,9 @@ function Controls({ preview: { buildId, wave, status, reason, url } }: { readonl
             Open <Icon name="out" size={13} />
           </a>
         )}
+        <Link to="/projects/$id" params={{ id: projectId }} search={{ tab: "preview" }} className="button">
+          Log
+        </Link>
         <ActionButton action={act} given={isAsleep ? "start" : "stop"}>
           {isAsleep ? "Wake" : "Stop"}
         </ActionButton>

@@ -8,6 +8,7 @@ import { RequestList } from "../request/request-list.tsx";
 import { ProjectFiles } from "./files.tsx";
 import { ProjectMemory } from "./memory.tsx";
 import { PreviewCard } from "./preview-card.tsx";
+import { PreviewLog } from "./preview-log.tsx";
 import { SandboxCard } from "./sandbox-card.tsx";
 import { SpendingCard } from "./spending-card.tsx";
 
@@ -16,6 +17,7 @@ const tabs = [
   { tab: undefined, label: "Builds" },
   { tab: "files", label: "Files" },
   { tab: "memory", label: "Memory" },
+  { tab: "preview", label: "Preview" },
 ] as const;
 
 /** A project: its builds, sandbox, preview and spending; its files; what it remembers. */
@@ -49,8 +51,23 @@ export function ProjectPage() {
       </div>
       {tab === undefined && <Overview projectId={project?.id ?? id} />}
       {tab === "files" && <ProjectFiles projectId={id} />}
+      {tab === "preview" && <PreviewOutput projectId={project?.id ?? id} />}
       {tab === "memory" && <ProjectMemory projectId={id} />}
     </>
+  );
+}
+
+/** The log of the project's preview, or of the last build's, which may have been stopped. */
+function PreviewOutput({ projectId: id }: { readonly projectId: string }) {
+  const preview = useQuery(previewsQuery).data?.find(({ projectId }) => projectId === id);
+  const builds = useQuery(buildsQuery(id));
+  return (
+    <Shown query={builds} what="the preview">
+      {(all) => {
+        const buildId = preview?.buildId ?? all[0]?.id;
+        return buildId === undefined ? <Empty title="No build yet." /> : <PreviewLog key={buildId} buildId={buildId} />;
+      }}
+    </Shown>
   );
 }
 

@@ -13,6 +13,7 @@ import { Money } from "../parts/money.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Checks } from "./checks.tsx";
+import { PullRequests } from "./pull-requests.tsx";
 import { requestState, requestWords } from "./request-state.ts";
 
 const route = getRouteApi("/builds/$id/request");
@@ -43,6 +44,7 @@ function Request({ build }: { readonly build: ApiType<"Build"> }) {
       <Branch build={build} wave={wave} />
       <Decision build={build} />
       {brief !== undefined && <p className="brief soft small">“{brief}”</p>}
+      <PullRequests requests={build.pullRequests ?? []} />
       <section className="stack" aria-labelledby="request-work">
         <h2 id="request-work">Work</h2>
         <Work build={build} wave={wave} />

@@ -72,6 +72,7 @@ function SettingsFile({ before, onClose }: SettingsFileProps) {
         label="The settings file, in YAML"
         text={text}
         faults={faults}
+        isShort
         onChange={(changed) => {
           setText(changed);
           save.reset(); // Lines have moved.

@@ -14,6 +14,13 @@ const limits: Readonly<Record<Limit, string>> = {
   sandboxes: "running sandboxes",
   usd: "US dollars for models",
 };
+/** The present use that each limit is for. */
+const uses: Readonly<Record<Limit, string>> = {
+  builds: "open builds",
+  tasks: "tasks at work",
+  sandboxes: "running sandboxes",
+  usd: "US dollars for models",
+};
 const names = Object.keys(limits) as Limit[];
 
 /** The tenants of the server, what they use, and how much they may. */
@@ -37,7 +44,7 @@ export function Tenants({ mayLimit }: { readonly mayLimit: boolean }) {
                   <ul className="row wrap">
                     {names.map((name) => (
                       <li key={name} className="chip">
-                        {usedText(one, name)} {limits[name]}
+                        {usedText(one, name)} {uses[name]}
                       </li>
                     ))}
                   </ul>

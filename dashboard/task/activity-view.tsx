@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import { Empty, Failure, Loading } from "../parts/states.tsx";
 import { StatusDot } from "../parts/status.tsx";
 import type { Entry } from "./activity.ts";
-import { useActivity } from "./use-activity.ts";
+import { type FollowedActivity, useActivity } from "./use-activity.ts";
 
 interface ActivityViewProps {
   readonly buildId: string;
@@ -11,9 +11,20 @@ interface ActivityViewProps {
   readonly attempt: number;
 }
 
-/** An agent's activity, live. Only the visible rows are in the page. */
+/** An agent's activity, live. */
 export function ActivityView({ buildId, task, attempt }: ActivityViewProps) {
-  const { activity, isOver, error } = useActivity(buildId, task, attempt);
+  const followed = useActivity(buildId, task, attempt);
+  return <ActivityLog followed={followed} label={`What ${task} does`} />;
+}
+
+interface ActivityLogProps {
+  readonly followed: FollowedActivity;
+  readonly label: string;
+}
+
+/** The output of a job so far. Only the visible rows are in the page. */
+export function ActivityLog({ followed, label }: ActivityLogProps) {
+  const { activity, isOver, error } = followed;
   const { entries } = activity;
   const scroller = useRef<HTMLDivElement>(null);
   const [isFollowing, setFollowing] = useState(true);
@@ -34,7 +45,7 @@ export function ActivityView({ buildId, task, attempt }: ActivityViewProps) {
         ref={scroller}
         className="activity"
         role="log"
-        aria-label={`What ${task} does`}
+        aria-label={label}
         aria-live="off"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
         tabIndex={0}

@@ -81,6 +81,9 @@ function eventIn(line: string): Event | null {
 const text = (value: unknown): string => (typeof value === "string" ? plainText(value) : "");
 const number = (value: unknown): number => (typeof value === "number" ? value : 0);
 
+/** Agents report where a file is in their sandbox. */
+const pathInTree = (path: string): string => path.replace(/^\/.*?\/trees\/[^/]+\/[^/]+\//, "");
+
 function entryOf(event: Event): Entry | null {
   switch (event.kind) {
     case "message":
@@ -100,7 +103,12 @@ function entryOf(event: Event): Entry | null {
         status: text(event.status),
       };
     case "diff":
-      return { kind: "diff", path: text(event.path), added: number(event.added), removed: number(event.removed) };
+      return {
+        kind: "diff",
+        path: pathInTree(text(event.path)),
+        added: number(event.added),
+        removed: number(event.removed),
+      };
     case "permission":
       return {
         kind: "permission",

@@ -1,8 +1,40 @@
+import { useQuery } from "@tanstack/react-query";
+import { type ReactNode, useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
+import { promptQuery } from "../api/queries.ts";
+import { plainText } from "../parts/plain-text.ts";
+import { Shown } from "../parts/states.tsx";
 import { durationText } from "../parts/times.tsx";
 
+interface PromptProps {
+  readonly buildId: string;
+  readonly task: string;
+  readonly attempt: number;
+}
+
+/** The whole text that an attempt's agent got, on request. */
+export function PromptView({ buildId, task, attempt }: PromptProps) {
+  const [isOpen, setOpen] = useState(false);
+  const prompt = useQuery({ ...promptQuery(buildId, task, attempt), enabled: isOpen });
+  return (
+    <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary className="small">Everything that attempt {attempt} was told</summary>
+      {isOpen && (
+        <Shown query={prompt} what="the prompt">
+          {(told) => (
+            <div className="stack" style={{ gap: "0.4rem", marginTop: "0.5rem" }}>
+              <p className="tiny faint">The memory of the project in it is today's.</p>
+              <pre className="output">{plainText(told.prompt)}</pre>
+            </div>
+          )}
+        </Shown>
+      )}
+    </details>
+  );
+}
+
 /** A task's instructions and checks, as written in the plan. */
-export function TaskOrder({ task }: { readonly task: ApiType<"PlanTask"> }) {
+export function TaskOrder({ task, children }: { readonly task: ApiType<"PlanTask">; readonly children: ReactNode }) {
   const { instructions, run, acceptance, writes, timeoutMs, retries } = task;
   return (
     <div className="side-body stack">
@@ -43,6 +75,7 @@ export function TaskOrder({ task }: { readonly task: ApiType<"PlanTask"> }) {
         <dt>Retries</dt>
         <dd>{retries}</dd>
       </dl>
+      {children}
     </div>
   );
 }

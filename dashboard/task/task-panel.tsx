@@ -4,6 +4,7 @@ import { lazy, type ReactNode, Suspense, useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
 import { planQuery, taskQuery } from "../api/queries.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
+import { Icon } from "../parts/icon.tsx";
 import { Money } from "../parts/money.tsx";
 import { SidePanel } from "../parts/side-panel.tsx";
 import { Empty, Loading, Shown } from "../parts/states.tsx";
@@ -11,7 +12,7 @@ import { StatusBadge } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
 import { ActivityView } from "./activity-view.tsx";
 import { TaskChanges } from "./task-changes.tsx";
-import { TaskOrder } from "./task-order.tsx";
+import { PromptView, TaskOrder } from "./task-order.tsx";
 import { TellBox } from "./tell-box.tsx";
 
 const TerminalView = lazy(() => import("./terminal.tsx").then((module) => ({ default: module.TerminalView })));
@@ -24,7 +25,7 @@ interface TaskPanelProps {
   readonly graph: ApiType<"BuildGraph"> | undefined;
 }
 
-/** One task: what its agent does, what it changed, what it was told and what it cost. */
+/** One task: what its agent does, its changes, its instructions and its cost. */
 export function TaskPanel({ build, task: id, graph }: TaskPanelProps) {
   const task = useQuery(taskQuery(build.id, id));
   return (
@@ -98,7 +99,7 @@ function Task({ build, detail, graph }: TaskProps) {
         <TellBox buildId={build.id} task={detail.id} />
       )}
       {tab === "Changes" && <TaskChanges build={build} detail={detail} />}
-      {tab === "Instructions" && <Told build={build} task={detail.id} />}
+      {tab === "Instructions" && <Told build={build} task={detail.id} attempt={attempt} />}
       {tab === "Terminal" &&
         (detail.eachAttempt.some(({ commit }) => commit !== null) ? (
           <Suspense fallback={<Loading what="the terminal" />}>
@@ -142,15 +143,50 @@ function Dependencies({ build, detail }: { readonly build: ApiType<"Build">; rea
   );
 }
 
-function Told({ build, task }: { readonly build: ApiType<"Build">; readonly task: string }) {
+interface ToldProps {
+  readonly build: ApiType<"Build">;
+  readonly task: string;
+  /** Null before the first attempt. */
+  readonly attempt: number | null;
+}
+
+function Told({ build, task, attempt }: ToldProps) {
   const plan = useQuery(planQuery(build.id));
   return (
     <Shown query={plan} what="the plan">
       {({ tasks }) => {
         const own = tasks.find(({ key }) => key === task);
-        return own === undefined ? <Empty title="The plan does not have this task now." /> : <TaskOrder task={own} />;
+        if (own === undefined) return <Empty title="The plan does not have this task now." />;
+        return (
+          <TaskOrder task={own}>
+            {attempt !== null && own.run === null && <PromptView buildId={build.id} task={task} attempt={attempt} />}
+          </TaskOrder>
+        );
       }}
     </Shown>
+  );
+}
+
+/** The repository is on the server's machine: an editor of another one cannot reach it. */
+const isSameMachine = /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(location.hostname);
+
+interface OpenElsewhereProps {
+  readonly repository: string;
+  readonly branch: string;
+}
+
+/** Opens a clone of a branch in VS Code, or copies the command that makes one. */
+function OpenElsewhere({ repository, branch }: OpenElsewhereProps) {
+  const asked = new URLSearchParams({ url: `file://${repository}`, ref: branch });
+  return (
+    <>
+      {isSameMachine && (
+        <a className="small" href={`vscode://vscode.git/clone?${asked}`}>
+          Open in VS Code <Icon name="out" size={13} />
+        </a>
+      )}
+      <CopyButton text={`git clone --branch ${branch} ${repository}`} label="Copy git clone" />
+    </>
   );
 }
 
@@ -177,7 +213,15 @@ function Attempts({ build, detail, onShow }: AttemptsProps): ReactNode {
               </button>
             </div>
             {reason !== null && <div className="small soft">{reason}</div>}
-            {commit !== null && <div className="mono tiny faint">{commit.slice(0, 12)}</div>}
+            {commit !== null && (
+              <div className="row wrap">
+                <span className="mono tiny faint">{commit.slice(0, 12)}</span>
+                <OpenElsewhere
+                  repository={build.repository}
+                  branch={`wavesmith/${build.id}/task/${detail.id}/${number}`}
+                />
+              </div>
+            )}
           </li>
         ))}
       </ul>

@@ -36,7 +36,7 @@ export function TellBox({ buildId, task }: { readonly buildId: string; readonly 
   return (
     <form className="tell stack" onSubmit={submit}>
       {(messages.data ?? []).slice(-3).map(({ id, by, text: said, createdAt }) => (
-        <div key={id} className="small told">
+        <div key={id} className="small message-before">
           <span className="tiny faint">
             {by}, <Ago time={createdAt} />
           </span>

@@ -14,6 +14,7 @@ const themes = {
   light: { background: "#ffffff", foreground: "#15191f", cursor: "#0b6b7f", selectionBackground: "#0b6b7f44" },
 } as const;
 const fontSize = 13;
+const scrollbarWidth = 14;
 
 /** A shell in a checkout of a task's last commit. It ends when this view closes. */
 export function TerminalView({ buildId, task }: TerminalViewProps) {
@@ -25,14 +26,19 @@ export function TerminalView({ buildId, task }: TerminalViewProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: another round opens another shell; the theme changes below
   useEffect(() => {
     if (place.current === null) return;
-    const screen = new Terminal({ ...sizeIn(place.current), fontSize, theme: themes[theme], scrollback: 10_000 });
+    const frame = place.current;
+    const screen = new Terminal({ fontSize, theme: themes[theme], scrollback: 10_000 });
     terminal.current = screen;
-    screen.open(place.current);
+    screen.open(frame);
+    fitTerminal(screen, frame);
     screen.focus();
     const socket = connect(buildId, task, screen);
     const leave = follow(socket, screen, setEnding);
+    const observer = new ResizeObserver(() => fitTerminal(screen, frame));
+    observer.observe(frame);
     setEnding(null);
     return () => {
+      observer.disconnect();
       leave();
       screen.dispose();
     };
@@ -55,16 +61,15 @@ export function TerminalView({ buildId, task }: TerminalViewProps) {
   );
 }
 
-/** As many rows and columns as fit. The size stays, because the shell's terminal keeps its own. */
-function sizeIn(element: HTMLElement): { readonly rows: number; readonly cols: number } {
-  const { width, height } = element.getBoundingClientRect();
-  const pen = document.createElement("canvas").getContext("2d");
-  if (pen !== null) pen.font = `${fontSize}px monospace`;
-  const letter = pen?.measureText("m").width ?? 8;
-  return {
-    cols: Math.max(20, Math.floor((width - 42) / letter)),
-    rows: Math.max(8, Math.floor((height - 20) / (fontSize * 1.35))),
-  };
+/** Gives a terminal as many rows and columns as fit into its frame. */
+function fitTerminal(screen: Terminal, frame: HTMLElement): void {
+  const drawn = screen.element?.querySelector(".xterm-screen")?.getBoundingClientRect();
+  const { paddingLeft, paddingRight, paddingTop, paddingBottom } = getComputedStyle(frame);
+  if (drawn === undefined || drawn.width === 0 || frame.clientWidth === 0) return;
+  const width = frame.clientWidth - Number.parseFloat(paddingLeft) - Number.parseFloat(paddingRight) - scrollbarWidth;
+  const height = frame.clientHeight - Number.parseFloat(paddingTop) - Number.parseFloat(paddingBottom);
+  const columns = Math.max(20, Math.floor((width * screen.cols) / drawn.width));
+  screen.resize(columns, Math.max(4, Math.floor((height * screen.rows) / drawn.height)));
 }
 
 function connect(buildId: string, task: string, { rows, cols }: Terminal): WebSocket {
@@ -88,6 +93,9 @@ function follow(socket: WebSocket, screen: Terminal, onEnd: (how: string) => voi
   const typing = screen.onData((text) => {
     if (socket.readyState === WebSocket.OPEN) socket.send(typed.encode(text));
   });
+  const resizing = screen.onResize(({ rows, cols: columns }) => {
+    if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ rows, columns }));
+  });
   screen.write("opening a shell…\r\n");
   socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
     if (typeof data !== "string") return screen.write(new Uint8Array(data));
@@ -100,6 +108,7 @@ function follow(socket: WebSocket, screen: Terminal, onEnd: (how: string) => voi
   return () => {
     socket.onclose = null;
     typing.dispose();
+    resizing.dispose();
     socket.close();
   };
 }

@@ -92,17 +92,66 @@ export interface TerminalSize {
   readonly columns: number;
 }
 
-/** The job of the shell itself; `terminal` null: a plain shell without one. */
+/**
+ * Gives a shell a terminal by script(1), which cannot change its size later. So its stdin is lines,
+ * which `shellInput` writes: a reader beside it passes on what is typed and sets the size in
+ * between.
+ */
+const terminalScript = `
+here=$(mktemp -d) && mkfifo "$here/typed" "$here/tty" && exec 3<&0 || exit
+{
+  read -r tty <"$here/tty"
+  rm -r "$here"
+  while read -r kind one two; do
+    case $kind in
+    size) stty -F "$tty" rows "$one" cols "$two" ;;
+    typed) printf %s "$one" | base64 -d ;;
+    esac
+  done <&3
+} >"$here/typed" 2>/dev/null &
+start='exec "$(command -v bash || command -v sh)"'
+exec script --quiet --return --command "tty >'$here/tty'; stty rows $1 cols $2; $start" /dev/null <"$here/typed"
+`;
+/** The reader takes each line whole into its memory. */
+const lineBytes = 32 * 1024;
+
+/** What goes into a shell, in order. A call fails once the shell has ended. */
+export interface ShellInput {
+  type(data: Buffer): Promise<void>;
+  /** Changes the size of its terminal, if it has one. */
+  resize(size: TerminalSize): Promise<void>;
+  end(): Promise<void>;
+}
+
+/** Writes to a job of `shellJob`. */
+export function shellInput(guest: GuestClient, key: string, hasTerminal: boolean): ShellInput {
+  let sequence = 0;
+  let written: Promise<void> = Promise.resolve();
+  const write = (data: Buffer | string, options?: { readonly end: boolean }): Promise<void> => {
+    written = written.then(() => guest.writeStdin(key, sequence++, data, options));
+    return written;
+  };
+  return {
+    type: (data) => write(hasTerminal ? terminalInput(data) : data),
+    resize: ({ rows, columns }) => (hasTerminal ? write(`size ${rows} ${columns}\n`) : written),
+    end: () => write("", { end: true }),
+  };
+}
+
+function terminalInput(typed: Buffer): string {
+  const lines: string[] = [];
+  for (let at = 0; at < typed.length; at += lineBytes)
+    lines.push(`typed ${typed.subarray(at, at + lineBytes).toString("base64")}\n`);
+  return lines.join("");
+}
+
+/**
+ * The job of the shell itself. With `terminal` null, it is a plain shell without one.
+ * `shellInput` writes to both.
+ */
 export function shellJob({ treePath, env }: BuildShell, terminal: TerminalSize | null): JobSpec {
-  const start = `stty rows "$1" cols "$2"; exec "$(command -v bash || command -v sh)"`;
-  // script(1) gives the shell a terminal of its own.
   const argv =
-    terminal === null
-      ? ["sh"]
-      : [
-          ...["script", "--quiet", "--return", "--command"],
-          ...[`sh -c '${start}' sh ${terminal.rows} ${terminal.columns}`, "/dev/null"],
-        ];
+    terminal === null ? ["sh"] : ["sh", "-c", terminalScript, "sh", String(terminal.rows), String(terminal.columns)];
   const stage: StageSpec = {
     ...{ name: "shell", argv, cwd: treePath, env, stdin: null, openStdin: true },
     ...{ timeoutMs: dayMs, outputLimitBytes: 64 * 1024 * 1024 },

@@ -196,6 +196,10 @@ export interface paths {
     /** Say something to the agent of a task; now=true interrupts its turn */
     post: { parameters: { path: { "id": string; "task": string; }; }; requestBody: { content: { "application/json": { "text": string; "by"?: string; "now"?: boolean; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Message"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
+  "/api/v1/builds/{id}/tasks/{task}/prompt": {
+    /** Read what an attempt's agent is told, by default the last one's; memory is as it is now */
+    get: { parameters: { path: { "id": string; "task": string; }; query?: { "attempt"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "attempt": number; "prompt": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
   "/api/v1/builds/{id}/view": {
     /** Show all of a build that the command line shows; its fields may change with each release */
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "view": { [key: string]: unknown; }; "repository": string; "planFile": (string | null); "buildAhead": (string | null); "lastEvent": (number | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };

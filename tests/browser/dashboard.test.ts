@@ -269,12 +269,25 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     const screen = page.getByRole("application", { name: "Terminal in the tree of leaf" });
     await screen.getByText("changes are discarded").waitFor();
     await screen.getByRole("textbox").focus();
+    // The shell's terminal has the size of the window, also when that changes.
+    const heights = async (): Promise<number[]> => {
+      await page.keyboard.type("stty size\n");
+      return [...(await screen.innerText()).matchAll(/^(\d+) \d+\s*$/gm)].map(([, rows]) => Number(rows));
+    };
+    await expect.poll(heights, { timeout: patienceMs, interval: 500 }).not.toEqual([]);
+    await page.setViewportSize({ width: 1280, height: 500 });
+    const isSmaller = async (): Promise<boolean> => {
+      const [first = 0, ...later] = await heights();
+      return later.some((rows) => rows < first);
+    };
+    await expect.poll(isSmaller, { timeout: patienceMs, interval: 500 }).toBe(true);
+    await page.setViewportSize({ width: 1280, height: 800 });
     await page.keyboard.type("test -t 0 && cat leaf.txt; exit 7\n");
     await page.getByText("The shell has ended with exit code 7.").waitFor();
     expect(await screen.innerText()).toContain("green");
     const audit = (await (await api("/audit")).json()) as { items: object[] };
     expect(audit.items).toContainEqual(expect.objectContaining({ action: "GET /builds/{id}/shell", target: id }));
-  });
+  }, 90_000);
 
   it("opens no terminal for a page of another origin, without a key, or with one that may only look", async () => {
     const ask = (headers: Record<string, string>): Promise<number> =>

@@ -152,10 +152,11 @@ describe("the API", () => {
     await fixture.until(id);
     await post(`/builds/${id}/findings`, { text: "It must pass." });
     expect((await post("/keys", { name: "looker" })).status).toBe(201);
-    const parts = ["", "/graph", "/gates", "/plan", "/findings", "/tasks", "/tasks/{task}", "/tasks/{task}/messages"];
+    const parts = ["", "/graph", "/gates", "/plan", "/findings", "/tasks", "/tasks/{task}"];
+    const ofTask = ["/messages", "/prompt"].map((part) => `/tasks/{task}${part}`);
     const ofProject = ["/snapshots", "/spending", "/files", "/memory"].map((part) => `/projects/{id}${part}`);
     const ofServer = ["/builds", "/inbox", "/sandboxes", "/keys", "/tenants", "/settings", "/schedules", "/session"];
-    const paths = [...ofServer, ...ofProject, ...parts.map((part) => `/builds/{id}${part}`)];
+    const paths = [...ofServer, ...ofProject, ...[...parts, ...ofTask].map((part) => `/builds/{id}${part}`)];
     const text = await (await raw("/openapi.json")).text();
     const document = JSON.parse(text.replaceAll("#/components/schemas/", "#/$defs/")) as OpenApi;
     const wrong: object[] = [];
@@ -163,7 +164,7 @@ describe("the API", () => {
       const own = path.startsWith("/projects/") ? project : id;
       const { status, body } = await ask(path.replace("{id}", own).replace("{task}", "a"));
       const { schema } = document.paths[`/api/v1${path}`]!.get.responses[200].content["application/json"];
-      const reply = z.fromJSONSchema({ ...schema, $defs: document.components.schemas });
+      const reply = z.fromJSONSchema({ ...schema, $defs: schemasIn(schema, document.components.schemas) });
       const { error } = reply.safeParse(body);
       if (status !== 200 || error !== undefined) wrong.push({ path, status, issues: error?.issues });
     }
@@ -354,4 +355,17 @@ function eventIn(text: string): Streamed {
 
 async function projectName({ app }: BuildFixture): Promise<string> {
   return app.config.dataDir.split("/").at(-1)!;
+}
+
+type Schemas = OpenApi["components"]["schemas"];
+
+/** The named schemas that a schema needs. To convert them all for each reply takes seconds. */
+function schemasIn(schema: object, all: Schemas, known: Record<string, Schemas[string]> = {}): Schemas {
+  for (const [, name = ""] of JSON.stringify(schema).matchAll(/#\/\$defs\/(\w+)/g)) {
+    const named = all[name];
+    if (named === undefined || name in known) continue;
+    known[name] = named;
+    schemasIn(named, all, known);
+  }
+  return known;
 }

@@ -1,4 +1,4 @@
-import type { BuildShell, TerminalSize } from "../../api/build-shell.ts";
+import type { BuildShell, ShellInput, TerminalSize } from "../../api/build-shell.ts";
 import { chooseBuild } from "../builds/choose-build.ts";
 import { withBuilds } from "../builds/open.ts";
 import { openServerSocket } from "../builds/server-socket.ts";
@@ -80,9 +80,10 @@ async function openThere(context: Context, server: Server, { buildId, taskKey }:
   let input: { end(): void } | null = null;
   interrupts.on(() => (input === null ? socket.say({ skip: true }) : socket.close()));
   const begin = (): void => {
-    input = forwardInput(size !== null, (data, end) => {
-      const sent = data.length === 0 ? Promise.resolve() : socket.send(data);
-      return end ? sent.then(() => socket.say({ end: true })) : sent;
+    input = forwardInput(size !== null, {
+      type: (data) => socket.send(data),
+      resize: async (next) => socket.say(next),
+      end: async () => socket.say({ end: true }),
     });
   };
   try {
@@ -114,10 +115,9 @@ async function converse(shell: BuildShell): Promise<number> {
   const { guest } = shell;
   const size = ownTerminal();
   const key = `shell-${process.pid}-${Date.now()}`;
-  const { followJob, shellJob } = await import("../../api/build-shell.ts");
+  const { followJob, shellInput, shellJob } = await import("../../api/build-shell.ts");
   await guest.startJob(key, shellJob(shell, size));
-  let sequence = 0;
-  const input = forwardInput(size !== null, (data, end) => guest.writeStdin(key, sequence++, data, end ? { end } : {}));
+  const input = forwardInput(size !== null, shellInput(guest, key, size !== null));
   // Without this, a signal (as from a closed terminal) would leave the shell and its sandbox
   // running.
   const interrupts = watchInterrupts(process);
@@ -135,24 +135,27 @@ async function converse(shell: BuildShell): Promise<number> {
   }
 }
 
-/** Passes on what is typed, in order, until the end of standard input. */
-function forwardInput(terminal: boolean, write: (data: Buffer, end: boolean) => Promise<void>): { end(): void } {
-  const { stdin } = process;
+/** Passes on, in order, what is typed until the input ends, and the size of this window. */
+function forwardInput(terminal: boolean, shell: ShellInput): { end(): void } {
+  const { stdin, stdout } = process;
   let sending: Promise<void> = Promise.resolve();
-  const send = (data: Buffer, end: boolean): void => {
-    sending = sending.then(() => write(data, end)).catch(() => undefined); // The shell has ended; reading its output tells so.
+  const send = (write: () => Promise<void>): void => {
+    sending = sending.then(write).catch(() => undefined); // The shell has ended; reading its output tells so.
   };
-  const onData = (data: Buffer): void => send(data, false);
-  const onEnd = (): void => send(Buffer.alloc(0), true);
+  const onData = (data: Buffer): void => send(() => shell.type(data));
+  const onEnd = (): void => send(() => shell.end());
+  const onResize = (): void => send(() => shell.resize({ rows: stdout.rows, columns: stdout.columns }));
   stdin.on("error", onEnd); // The terminal was closed.
   if (terminal) stdin.setRawMode(true);
   stdin.on("data", onData);
   stdin.on("end", onEnd);
+  if (terminal) stdout.on("resize", onResize);
   stdin.resume();
   return {
     end() {
       stdin.off("data", onData);
       stdin.off("end", onEnd);
+      stdout.off("resize", onResize);
       if (terminal) stdin.setRawMode(false);
       stdin.pause();
     },

@@ -11,7 +11,7 @@ import { isPlanner, plannerSchema } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
 import { sharesTree } from "../wave/shared-tree.ts";
 import { homeOf, type LoadedAttempt } from "./attempt.ts";
-import { packForFix, packForPlanner, packForTask } from "./context-packs.ts";
+import { packForAttempt } from "./context-packs.ts";
 
 export async function attemptStages(
   ports: Ports,
@@ -70,10 +70,8 @@ function commandsOf({ attempt, build, task }: LoadedAttempt): string[] | null {
 
 /** Writes the agent's context into its hand-over folder. */
 async function handOver(ports: Ports, { guest }: SandboxEndpoint, loaded: LoadedAttempt): Promise<ContextPack> {
-  const { attempt, task } = loaded;
-  const make = isPlanner(loaded) ? packForPlanner : packForTask;
-  const pack = task === null ? await packForFix(ports, loaded) : await make(ports, loaded, task);
-  await guest.writeFile(`${handoverPath(attempt.jobKey)}/task.json`, pack.taskFile);
+  const pack = await packForAttempt(ports, loaded);
+  await guest.writeFile(`${handoverPath(loaded.attempt.jobKey)}/task.json`, pack.taskFile);
   return pack;
 }
 

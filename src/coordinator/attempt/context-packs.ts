@@ -4,7 +4,7 @@ import type { Finding } from "../../domain/gate/finding.ts";
 import { lockFileGlobs } from "../../domain/paths/lock-files.ts";
 import { makesPlan } from "../../domain/plan/brief.ts";
 import type { AttemptRow, CommentRow, FindingRow, TaskRow } from "../../store/port.ts";
-import { findEarlierPlan } from "../plan/made-plan.ts";
+import { findEarlierPlan, isPlanner } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
 import { commentsOf } from "../wave/comments.ts";
 import { failureOfWave } from "../wave/shared-tree.ts";
@@ -12,11 +12,14 @@ import { mayChangeTests, waveMembers } from "../wave/wave-members.ts";
 import type { LoadedAttempt } from "./attempt.ts";
 import { messagesBefore } from "./messages.ts";
 
-export async function packForTask(
-  ports: Ports,
-  { attempt, build, wave }: LoadedAttempt,
-  task: TaskRow,
-): Promise<ContextPack> {
+/** Returns what an attempt is told: made from rows, so it can be made again. */
+export function packForAttempt(ports: Ports, loaded: LoadedAttempt): Promise<ContextPack> {
+  const { task } = loaded;
+  if (task === null) return packForFix(ports, loaded);
+  return isPlanner(loaded) ? packForPlanner(ports, loaded, task) : packForTask(ports, loaded, task);
+}
+
+async function packForTask(ports: Ports, { attempt, build, wave }: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
   const { store, agents } = ports;
   // Every prompt includes the plan's own description.
   const keys = task.definition.dependsOn.filter((key) => !makesPlan(build, key));
@@ -32,7 +35,7 @@ export async function packForTask(
       summary,
       changedFiles,
     })),
-    previousFailure: await previousFailure(ports, build, { taskId: task.id, isFirst: attempt.number === 1 }),
+    previousFailure: await previousFailure(ports, build, { taskId: task.id, number: attempt.number }),
     conflicts: task.conflicts,
     messages: (await messagesBefore(ports, attempt)).map(({ by, text }) => ({ by, text })),
     findings: (await commentsOf(ports, attempt)).map(commentFinding),
@@ -41,7 +44,7 @@ export async function packForTask(
   return agents.taskPack(context);
 }
 
-export async function packForPlanner(ports: Ports, loaded: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
+async function packForPlanner(ports: Ports, loaded: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
   const { attempt, build, wave } = loaded;
   return ports.agents.planPack({
     plan: build.plan,
@@ -57,22 +60,25 @@ export async function packForPlanner(ports: Ports, loaded: LoadedAttempt, task: 
 async function previousFailure(
   ports: Ports,
   build: LoadedAttempt["build"],
-  { taskId, isFirst }: { taskId: string; isFirst: boolean },
+  { taskId, number }: { readonly taskId: string; readonly number: number },
 ): Promise<TaskContext["previousFailure"]> {
   const ofWave = build.plan.isolation === "shared" ? await failureOfWave(ports, build, taskId) : null;
   if (ofWave !== null) return { reason: ofWave, outputTail: "" };
-  if (isFirst) return null;
-  const previous = await ports.store.attempts.find(
+  if (number === 1) return null;
+  const failed = await ports.store.attempts.list(
     { taskId, status: "settled", outcome: ["failed", "timed-out", "lost", "refused"] },
-    { by: "number", descending: true },
+    { by: "number" },
   );
-  return previous === null ? null : { reason: previous.reason ?? "unknown", outputTail: previous.outputTail ?? "" };
+  const previous = failed.findLast((attempt) => attempt.number < number);
+  return previous === undefined
+    ? null
+    : { reason: previous.reason ?? "unknown", outputTail: previous.outputTail ?? "" };
 }
 
 /** A fixer reads the files as well, so it needs less of the change than a critic. */
 const fixDiffBytes = 96 * 1024;
 
-export async function packForFix(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {
+async function packForFix(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {
   const { agents, workspace } = ports;
   const cause =
     attempt.gateRunId === null ? await rejectionOf(ports, attempt) : await gateCause(ports, attempt.gateRunId);

@@ -1,5 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { messagesJson } from "../../api/messages.ts";
+import { loadAttempt } from "../../coordinator/attempt/attempt.ts";
+import { packForAttempt } from "../../coordinator/attempt/context-packs.ts";
 import { tellTask } from "../../coordinator/attempt/messages.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
@@ -51,6 +53,7 @@ const logQuery = z.strictObject({
   attempt: z.coerce.number().int().min(1).max(1_000_000).optional(),
   follow: z.enum(["true", "false"]).default("false"),
 });
+const promptQuery = z.strictObject({ attempt: z.coerce.number().int().min(1).max(1_000_000).optional() });
 const messageBody = z.strictObject({
   text: z.string().trim().min(1).max(20_000),
   by: personName,
@@ -78,6 +81,15 @@ async function findTask({ ports: { store } }: ServedApp, buildId: string, key: s
   throw new WavesmithError("not-found", `build ${buildId} has no task ${key}`, {
     remedy: `GET /api/v1/builds/${buildId}/tasks lists them`,
   });
+}
+
+/** Returns the attempt with this number; undefined: the last one. */
+async function findAttempt(app: ServedApp, buildId: string, key: string, wanted: number | undefined) {
+  const task = await findTask(app, buildId, key);
+  const number = wanted === undefined ? {} : { number: wanted };
+  const found = await app.ports.store.attempts.find({ taskId: task.id, ...number }, { by: "number", descending: true });
+  if (found === null) throw new WavesmithError("not-found", `task ${task.key} has no such attempt yet`);
+  return found;
 }
 
 export function taskEndpoints(api: ApiContext): Endpoint[] {
@@ -133,6 +145,26 @@ export function taskEndpoints(api: ApiContext): Endpoint[] {
         return { body: { id, text: message.text, by, urgent: now, createdAt, way } };
       },
     }),
+    ...attemptEndpoints(api),
+  ];
+}
+
+function attemptEndpoints(api: ApiContext): Endpoint[] {
+  const { app } = api;
+  const { store } = app.ports;
+  return [
+    endpoint("get /builds/{id}/tasks/{task}/prompt", {
+      summary: "Read what an attempt's agent is told, by default the last one's; memory is as it is now",
+      params: taskParams,
+      query: promptQuery,
+      reply: z.looseObject({ attempt: z.number(), prompt: z.string() }),
+      async handle({ params, query }) {
+        const { id: buildId } = await getBuild(app, params.id);
+        const { id, number: attempt } = await findAttempt(app, buildId, params.task, query.attempt);
+        const { prompt } = await packForAttempt(app.ports, await loadAttempt(app.ports, id));
+        return { body: { attempt, prompt } };
+      },
+    }),
     endpoint("get /builds/{id}/tasks/{task}/logs", {
       summary: "Read an attempt's output from an offset in bytes; follow=true sends it as server-sent events",
       params: taskParams,
@@ -140,10 +172,7 @@ export function taskEndpoints(api: ApiContext): Endpoint[] {
       reply: logReply,
       async handle({ params, query, header, gone, isAllowed, hangUp }) {
         const { id: buildId } = await getBuild(app, params.id);
-        const task = await findTask(app, buildId, params.task);
-        const number = query.attempt === undefined ? {} : { number: query.attempt };
-        const found = await store.attempts.find({ taskId: task.id, ...number }, { by: "number", descending: true });
-        if (found === null) throw new WavesmithError("not-found", `task ${task.key} has no such attempt yet`);
+        const found = await findAttempt(app, buildId, params.task, query.attempt);
         const from = lastEventId(header("last-event-id")) ?? query.offset;
         const log = { jobKey: found.jobKey, attempt: found.number };
         if (query.follow === "true") return followLog(api, log, { from, reader: { gone, isAllowed, hangUp } });

@@ -1,0 +1,82 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import type { ApiType } from "../../src/client/client.ts";
+import { api, dataOf } from "../api/request.ts";
+import { Empty, Shown } from "../parts/states.tsx";
+import { type Activity, addOutput, noActivity } from "../task/activity.ts";
+import { ActivityLog } from "../task/activity-view.tsx";
+
+const pollMs = 2_000;
+
+/** What the starts of a preview printed, the last one first. */
+export function PreviewLog({ buildId }: { readonly buildId: string }) {
+  const [chosen, setChosen] = useState<string | null>(null);
+  const jobs = useQuery({
+    queryKey: ["build", buildId, "jobs"],
+    queryFn: async ({ signal }) => {
+      const params = { path: { id: buildId } };
+      return (await dataOf(api.GET("/api/v1/builds/{id}/jobs", { params, signal }))).items;
+    },
+    refetchInterval: pollMs,
+  });
+  return (
+    <Shown query={jobs} what="what it printed">
+      {(all) => {
+        const starts = all.filter(({ label }) => label === "preview").reverse();
+        const job = starts.find(({ jobKey }) => jobKey === chosen) ?? starts[0];
+        if (job === undefined) return <Empty title="It has not been started yet." />;
+        return (
+          <div className="stack">
+            {starts.length > 1 && (
+              <label className="row small soft">
+                Start
+                <select className="field chooser" value={job.jobKey} onChange={({ target }) => setChosen(target.value)}>
+                  {starts.map(({ jobKey }, index) => (
+                    <option key={jobKey} value={jobKey}>
+                      {index === 0 ? "the last one" : `number ${starts.length - index}`}
+                    </option>
+                  ))}
+                </select>
+              </label>
+            )}
+            <JobLog key={job.jobKey} buildId={buildId} job={job} />
+          </div>
+        );
+      }}
+    </Shown>
+  );
+}
+
+interface ReadSoFar {
+  readonly activity: Activity;
+  readonly after: number;
+}
+
+function JobLog({ buildId, job }: { readonly buildId: string; readonly job: ApiType<"Job"> }) {
+  const client = useQueryClient();
+  const queryKey = ["build", buildId, "job-output", job.jobKey];
+  const output = useQuery({
+    queryKey,
+    queryFn: async ({ signal }): Promise<ReadSoFar> => {
+      let read = client.getQueryData<ReadSoFar>(queryKey) ?? { activity: noActivity, after: -1 };
+      for (;;) {
+        const params = { path: { id: buildId, job: job.jobKey }, query: { after: read.after, limit: 200 } };
+        const { items } = await dataOf(api.GET("/api/v1/builds/{id}/jobs/{job}/output", { params, signal }));
+        const last = items.at(-1);
+        if (last === undefined) return read;
+        const text = items.map((item) => item.text).join("");
+        read = { activity: addOutput(read.activity, text, false), after: last.startsAt };
+      }
+    },
+    refetchInterval: pollMs,
+  });
+  return (
+    <Shown query={output} what="what it printed">
+      {({ activity }) => (
+        <div className="card log-card">
+          <ActivityLog followed={{ activity, isOver: true, error: null }} label="What the preview printed" />
+        </div>
+      )}
+    </Shown>
+  );
+}

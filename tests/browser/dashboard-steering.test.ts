@@ -1,0 +1,204 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { bundle } from "../../src/sandbox/guest/guest-program.ts";
+import type { RunningServer } from "../../src/server/server.ts";
+import { scripted } from "../support/agent-builds.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { builtDashboard, openBrowser, serveDashboard, signedIn } from "../support/dashboard.ts";
+import { requires } from "../support/require.ts";
+
+const patienceMs = 40_000;
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const untilGo = (name: string): string => `while [ ! -e ../../../cache/${name} ]; do sleep 0.05; done`;
+const noGates = { testing: false, critic: false, integration: false, maxFixRounds: 0 };
+/** Counts a page's notifications, and lets a test hide the page. */
+const watchNotifications = `
+  globalThis.notified = [];
+  globalThis.Notification = class { constructor(title) { notified.push(title); } };
+  Notification.permission = "granted";
+  Notification.requestPermission = async () => "granted";
+  let hidden = false;
+  Object.defineProperty(document, "hidden", { get: () => hidden });
+  Object.defineProperty(document, "visibilityState", { get: () => (hidden ? "hidden" : "visible") });
+  globalThis.hide = (is) => { hidden = is; document.dispatchEvent(new Event("visibilitychange", { bubbles: true })); };
+`;
+
+describe.runIf(requires("chromium"))("the dashboard beside a build at work", { timeout: 90_000 }, () => {
+  let folder: string;
+  let plans: string;
+  let fixture: BuildFixture;
+  let server: RunningServer;
+  let browser: Browser;
+  let page: Page;
+  const faults: string[] = [];
+
+  beforeAll(async () => {
+    plans = mkdtempSync(join(tmpdir(), "wavesmith-steering-"));
+    mkdirSync(join(plans, "seed"));
+    const agent = fileURLToPath(new URL("../support/scripted-agent.ts", import.meta.url));
+    writeFileSync(join(plans, "seed/agent.mjs"), await bundle(agent));
+    [folder, fixture, browser] = await Promise.all([builtDashboard(), createBuildFixture(), openBrowser()]);
+    server = await serveDashboard(fixture, folder);
+    page = await signedIn(browser, server.origin, faults);
+    page.setDefaultTimeout(patienceMs);
+  }, 120_000);
+  afterAll(async () => {
+    await browser?.close();
+    await server?.stop();
+    await fixture?.close();
+    rmSync(plans, { recursive: true, force: true });
+    expect(faults).toEqual([]);
+  });
+
+  const go = (path: string) => page.goto(`${server.origin}${path}`);
+  const letGo = async (name: string): Promise<void> => {
+    const { ports, config } = fixture.app;
+    const endpoint = await ports.driver(config.sandboxDriver).find(fixture.projectId as never);
+    await endpoint!.guest.writeFile(`cache/${name}`, "");
+  };
+  const isRunning = (buildId: string) =>
+    fixture.until(
+      buildId,
+      async () => (await fixture.app.store.attempts.find({ buildId, status: "running" })) !== null,
+    );
+  async function seriousFaults(): Promise<unknown> {
+    await page.evaluate(axe);
+    return page.evaluate(`axe.run().then(({ violations }) => violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .map(({ id, nodes }) => id + ": " + nodes[0]?.html))`);
+  }
+
+  it("tells a reader who looks elsewhere by a notification and the tab's icon", async () => {
+    const other = await page.context().newPage();
+    try {
+      await other.addInitScript(watchNotifications);
+      await other.goto(`${server.origin}/settings`);
+      await other.getByRole("button", { name: "Notify me on the desktop" }).click();
+      await other.getByRole("button", { name: "Stop desktop notifications" }).waitFor();
+      const icon = () => other.locator("link[rel=icon]").getAttribute("href");
+      const calm = await icon();
+      await other.evaluate("hide(true)");
+      await fixture.build({ tasks: [{ id: "only", run: "exit 1", retries: 0 }], gates: noGates });
+      await expect.poll(() => other.evaluate("notified.join()"), { timeout: patienceMs }).toMatch(/ failed$/);
+      await expect.poll(icon, { timeout: patienceMs }).not.toBe(calm);
+      await other.evaluate("hide(false)");
+      await other.getByRole("button", { name: "Stop desktop notifications" }).click();
+    } finally {
+      await other.close();
+    }
+  });
+
+  it("shows an agent at work over a reload, talks to it, and shows everything it was told", async () => {
+    const instructions = `think Which colour?\nplan Ask|Paint\nsay at work\nrun ${untilGo("told")}`;
+    const tasks = [{ id: "api", agent: "backend", instructions, retries: 0 }];
+    const plan = { source: { path: "seed" }, gates: noGates, agents: { backend: scripted }, network: "none", tasks };
+    const id = await fixture.request(plan, { planFolder: plans });
+    await go(`/builds/${id}?task=api`);
+    const log = page.getByRole("log", { name: "What api does" });
+    await log.getByText("at work").waitFor();
+    await page.reload();
+    await log.getByText("at work").waitFor();
+    expect(await log.getByText(/^(?:at work|Which colour\?|Paint)$/).count()).toBe(3);
+    expect(await seriousFaults()).toEqual([]);
+
+    await page.getByLabel("Tell the agent of api").fill("run echo blue > told.txt");
+    await page.getByRole("button", { name: "Tell", exact: true }).click();
+    await page.getByText("the dashboard, ").waitFor();
+    await letGo("told");
+    await page.getByText("1 of 1 tasks completed").waitFor();
+    expect(await fixture.git("show", "main:told.txt")).toBe("blue\n");
+
+    await page.getByRole("tab", { name: "Instructions" }).click();
+    await page.getByText("Everything that attempt 1 was told").click();
+    await page.locator("pre.output").filter({ hasText: "say at work" }).waitFor();
+    expect(await seriousFaults()).toEqual([]);
+    await page.getByRole("tab", { name: "Attempts" }).click();
+    const link = await page.getByRole("link", { name: "Open in VS Code" }).getAttribute("href");
+    const { searchParams } = new URL(link ?? "");
+    expect(searchParams.get("url")).toMatch(/^file:\/\/\/.*\.git$/);
+    const branch = searchParams.get("ref") ?? "";
+    expect(await fixture.git("show", `${branch}:told.txt`)).toBe("blue\n");
+  });
+
+  it("cancels a build, and says before what becomes of its work", async () => {
+    const id = await fixture.request({ tasks: [{ id: "slow", run: "sleep 600" }], gates: noGates });
+    await isRunning(id);
+    await go(`/builds/${id}`);
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await page.getByText("waves that passed stay on main").waitFor();
+    expect(await seriousFaults()).toEqual([]);
+    await page.getByRole("button", { name: "Cancel the build" }).click();
+    await page.locator("h1 ~ .badge").getByText("cancelled").waitFor();
+    expect((await fixture.app.store.builds.get({ id: id as never })).status).toBe("cancelled");
+  });
+
+  it("shows a build to its end although the server was gone in the middle", async () => {
+    const id = await fixture.request({ tasks: [{ id: "slow", run: untilGo("back") }], gates: noGates });
+    await isRunning(id);
+    await go(`/builds/${id}`);
+    await page.locator("h1 ~ .badge").getByText("running").waitFor();
+    const port = Number(new URL(server.origin).port);
+    await server.stop(0);
+    await page.getByText("The server does not answer").waitFor();
+    await letGo("back");
+    await fixture.until(id);
+    server = await serveDashboard(fixture, folder, port);
+    await page.getByText("1 of 1 tasks completed").waitFor();
+    await page.getByText("The server does not answer").waitFor({ state: "detached" });
+  });
+
+  it("compares a gate's fix rounds, and rolls a build back after saying what that undoes", async () => {
+    const id = await fixture.request({
+      agents: { fixer: { runtime: "command", command: "echo 5 > sum.txt" } },
+      tasks: [
+        { id: "sum", run: "echo 6 > sum.txt" },
+        { id: "after", dependsOn: ["sum"], run: "echo 1 > after.txt" },
+      ],
+      gates: { ...noGates, maxFixRounds: 1, testing: { command: "grep -q 5 sum.txt || { echo wrong sum; exit 1; }" } },
+    });
+    await fixture.until(id);
+    await go(`/builds/${id}`);
+    await page.locator(".gate-chip").filter({ hasText: "testing" }).first().click();
+    const rounds = page.getByRole("region", { name: "Fix rounds" });
+    await rounds.getByRole("link", { name: "Round 2" }).click();
+    await rounds.getByText(/^settled: /).waitFor();
+    expect(await rounds.getByRole("link").allInnerTexts()).toEqual(["Round 1", "Round 2"]);
+    expect(await seriousFaults()).toEqual([]);
+
+    await page.getByRole("button", { name: "Roll back…" }).click();
+    await page.getByText("1 wave is undone, and 1 task is pending again.").waitFor();
+    expect(await seriousFaults()).toEqual([]);
+    await page.getByRole("button", { name: "Roll back to wave 1" }).click();
+    await fixture.until(id, ({ status }) => status === "waiting");
+    await expect(fixture.git("show", "main:after.txt")).rejects.toThrow();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await page.getByText("2 of 2 tasks completed").waitFor();
+    expect(await fixture.git("show", "main:after.txt")).toBe("1\n");
+  });
+
+  it("shows what a preview printed, also once it has stopped", async () => {
+    const listen = `require("node:http").createServer((_, reply) => reply.end("ok")).listen(process.env.PORT)`;
+    const program = `console.log("listening \\u001b[31mnow"); ${listen}`;
+    const id = await fixture.request({
+      preview: { command: "node server.cjs" },
+      tasks: [{ id: "server", run: `cat > server.cjs <<'END'\n${program}\nEND` }],
+      gates: { ...noGates, integration: {} },
+    });
+    await fixture.until(id);
+    await go(`/projects/${fixture.projectId}?tab=preview`);
+    const log = page.getByRole("log", { name: "What the preview printed" });
+    await log.getByText("listening now").waitFor();
+    expect(await seriousFaults()).toEqual([]);
+    await go(`/projects/${fixture.projectId}`);
+    await page.getByRole("link", { name: "Log", exact: true }).waitFor();
+    await page.getByRole("button", { name: "Stop" }).last().click();
+    await page.getByText("No build of this project shows its application now.").waitFor();
+    await go(`/projects/${fixture.projectId}?tab=preview`);
+    await log.getByText("listening now").waitFor();
+  });
+});
