@@ -1,5 +1,6 @@
 import type { ApiType } from "../../src/client/client.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
+import { Output } from "../parts/output.tsx";
 import { plainText } from "../parts/plain-text.ts";
 import { durationText } from "../parts/times.tsx";
 
@@ -37,7 +38,7 @@ export function EvidenceView({ evidence }: { readonly evidence: ApiType<"GateEvi
           ))}
         </ul>
       )}
-      {outputTail !== "" && <pre className="output">{plainText(outputTail)}</pre>}
+      {outputTail !== "" && <Output text={plainText(outputTail)} />}
     </section>
   );
 }

@@ -105,7 +105,11 @@ function History({
                 {one.round > 1 && `, round ${one.round}`}
               </span>
               <span className="grow" />
-              {one.findings.length > 0 && <span className="faint tiny">{one.findings.length} findings</span>}
+              {one.findings.length > 0 && (
+                <span className="faint tiny">
+                  {one.findings.length} {one.findings.length === 1 ? "finding" : "findings"}
+                </span>
+              )}
               <StatusBadge status={one.verdict ?? one.status} />
             </Link>
           </li>

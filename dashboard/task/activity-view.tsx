@@ -1,5 +1,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
+import { Output } from "../parts/output.tsx";
 import { Empty, Failure, Loading } from "../parts/states.tsx";
 import { StatusDot } from "../parts/status.tsx";
 import type { Entry } from "./activity.ts";
@@ -108,7 +109,7 @@ function EntryView({ entry }: { readonly entry: Entry }) {
             <StatusDot status={entry.status === "in_progress" ? "running" : entry.status} />
             <span className="clip grow">{entry.title}</span>
           </summary>
-          {entry.input !== "" && <pre className="output">{entry.input}</pre>}
+          {entry.input !== "" && <Output text={entry.input} />}
         </details>
       );
     case "diff":

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
 import { promptQuery } from "../api/queries.ts";
+import { Output } from "../parts/output.tsx";
 import { plainText } from "../parts/plain-text.ts";
 import { Shown } from "../parts/states.tsx";
 import { durationText } from "../parts/times.tsx";
@@ -24,7 +25,7 @@ export function PromptView({ buildId, task, attempt }: PromptProps) {
           {(told) => (
             <div className="stack" style={{ gap: "0.4rem", marginTop: "0.5rem" }}>
               <p className="tiny faint">The memory of the project in it is today's.</p>
-              <pre className="output">{plainText(told.prompt)}</pre>
+              <Output text={plainText(told.prompt)} />
             </div>
           )}
         </Shown>
@@ -47,7 +48,7 @@ export function TaskOrder({ task, children }: { readonly task: ApiType<"PlanTask
       {run !== null && (
         <section className="stack" style={{ gap: "0.4rem" }}>
           <h3>Script</h3>
-          <pre className="output">{run}</pre>
+          <Output text={run} />
         </section>
       )}
       {acceptance.length > 0 && (
