@@ -133,7 +133,7 @@ describe("the built-in agent", () => {
   it.each([
     ["a file it has not read", { path: "known.txt", content: "x" }, "before you change it"],
     ["a file outside of its tree", { path: "../out.txt", content: "x" }, "outside of your tree"],
-    ["a hook of git", { path: ".git/hooks/pre-commit", content: "x" }, "git's own files"],
+    ["a hook of git", { path: ".git/hooks/pre-commit", content: "x" }, "do not touch files in .git"],
   ])("does not write %s, and tells the model why", async (_what, input, why) => {
     writeFileSync(join(tree(), "known.txt"), "known");
     calling({ name: "write_file", input });

@@ -33,7 +33,7 @@ describe("a read", () => {
 
 describe("a conversation that outgrows its model's window", () => {
   const overflow = { status: 400, message: "prompt is too long: 210000 tokens > 200000 maximum" };
-  const isSummary = ({ body }: FakeRequest): boolean => JSON.stringify(body).includes("go on from your summary");
+  const isSummary = ({ body }: FakeRequest): boolean => JSON.stringify(body).includes("continue from your summary");
 
   it("goes on from a summary of it", async () => {
     agent.answers = (request) => {

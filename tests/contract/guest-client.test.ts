@@ -129,7 +129,12 @@ describe("the client of a guest", () => {
     };
 
     it.each([
-      ["its body", "HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n", "guest-protocol", /bytes came in a minute/],
+      [
+        "its body",
+        "HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n",
+        "guest-protocol",
+        /bytes of the guest's answer came in a minute/,
+      ],
       ["its header", "HTTP/1.1 200 OK\r\nx-slow: ", "sandbox-unavailable", /nothing was heard/],
     ])("does not wait for the rest of %s", async (_what, begin, code, message) => {
       const client = await drippingClient(begin);
