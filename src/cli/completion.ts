@@ -110,7 +110,7 @@ function fishScript(places: readonly Place[]): string {
     const here = `__wavesmith_at ${fishQuoted(path.join(" "))}`;
     const base = `complete -c wavesmith -n ${fishQuoted(here)}`;
     return [
-      ...commands.map(({ name, description }) => `${base} -a ${name} -d ${fishQuoted(description)}`),
+      ...commands.map(({ name, description }) => `${base} -f -a ${name} -d ${fishQuoted(description)}`),
       ...options.map(
         ({ name, description, takesValue }) =>
           `${base} -l ${name.slice(2)}${takesValue ? " -r" : ""} -d ${fishQuoted(description)}`,

@@ -2,6 +2,7 @@ import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { ApiError } from "../client/api-error.ts";
 import type { Client } from "../client/client.ts";
 import type { McpTool } from "./tool.ts";
+import { namingTools } from "./tool-remedies.ts";
 import { mcpTools } from "./tools.ts";
 
 // Every tool is a call of the API with the caller's own key.
@@ -46,7 +47,7 @@ async function callTool(client: Client, tool: McpTool, args: unknown): Promise<T
     const lines = [
       `${error.code}: ${error.message}`,
       ...(error.remedy === null ? [] : [`What to do: ${error.remedy}`]),
-    ];
+    ].map(namingTools);
     return { content: [{ type: "text", text: lines.join("\n") }], isError: true };
   }
 }

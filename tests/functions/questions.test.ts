@@ -6,6 +6,7 @@ import { createInterface } from "node:readline";
 import { beforeEach, describe, expect, it } from "vitest";
 import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
+import { startServer } from "../../src/server/server.ts";
 import { createStore } from "../../src/store/store.ts";
 import { agentBuilds, scripted } from "../support/agent-builds.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
@@ -110,6 +111,39 @@ describe("a watched build", () => {
     expect((await command(place(), "answer", buildId, String(second!.id), "--deny")).code).toBe(0);
     await world.fixture.until(buildId);
     expect(await done(buildId)).toBe("deniedcompleted");
+  });
+
+  it.each(["a data directory", "a server"])("is answered by a letter and Enter in attach, on %s", async (where) => {
+    const buildId = await start(wanted);
+    await untilAsked(buildId);
+    const server =
+      where === "a server"
+        ? await startServer({
+            ...{ app: world.fixture.app, key: "s3cret", host: "127.0.0.1", port: 0, inform: () => undefined },
+            ...{ engine: { kind: "embedded", serveOrigin: null }, warn: () => undefined },
+          })
+        : null;
+    const on =
+      server === null
+        ? { DATABASE_URL: place().databaseUrl, WAVESMITH_DATA: place().dataDir }
+        : { WAVESMITH_SERVER: server.origin, WAVESMITH_KEY: "s3cret" };
+    const line = [process.execPath, "bin/wavesmith.js", "attach", buildId].map((word) => `'${word}'`).join(" ");
+    const attached = spawn("script", ["-qec", line, "/dev/null"], { env: { ...process.env, ...on } });
+    try {
+      const reads = createInterface({ input: attached.stdout });
+      await new Promise<void>((resolve) =>
+        reads.on("line", (text) => text.includes("and Enter: allow it") && resolve()),
+      );
+      // What was typed before the question opened is dropped, so it is typed until it is read.
+      const typing = setInterval(() => attached.stdin.write("a\r"), 500);
+      await world.fixture.until(buildId).finally(() => clearInterval(typing));
+      expect(await done(buildId)).toBe("yescompleted");
+      if (attached.exitCode === null) await new Promise((resolve) => attached.once("exit", resolve));
+      expect(attached.exitCode).toBe(0);
+    } finally {
+      attached.kill();
+      await server?.stop(0);
+    }
   });
 
   it("continues without an answer when nobody gives one, and says so", async () => {

@@ -3,9 +3,10 @@ import { phaseOf } from "../../api/waiting.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { chooseBuild } from "../builds/choose-build.ts";
-import { withBuilds } from "../builds/open.ts";
+import { withBuilds, withSteered } from "../builds/open.ts";
 import type { Builds, SeenBuild } from "../builds/port.ts";
 import type { Context } from "../context.ts";
+import { openAnswering } from "../driving/answering.ts";
 import { follow, isOver } from "../driving/follow.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit, exitCodeOf } from "../output/exit-codes.ts";
@@ -54,7 +55,15 @@ async function watch(watching: Watching): Promise<number> {
     alone = (await builds.isDriven(first)) ? 0 : alone + 1;
     return interrupts.count > 0 || alone >= maxLooksAlone;
   };
-  const view = await follow({ watch: await builds.watch(buildId, "first"), whole: true, presenter, until });
+  // The same as `answer` in another terminal: it is rare, so the steering part opens for it alone.
+  const answering = openAnswering(watching, (given) =>
+    withSteered(context, presenter, async (steered) => {
+      await steered.builds.answer(buildId, given);
+      return exit.ok;
+    }),
+  );
+  const watch = await builds.watch(buildId, "first");
+  const view = await follow({ watch, whole: true, presenter: answering.presenter, until }).finally(answering.close);
   presenter.close();
   if (isOver(view)) return printEnd(context, await builds.see(buildId));
   const { command } = context.hints;

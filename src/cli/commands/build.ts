@@ -13,7 +13,8 @@ import { readPlanForServer, sendablePlan } from "../builds/sendable-plan.ts";
 import { type Context, maxProjectLength, type Server } from "../context.ts";
 import { findServer } from "../data/server-address.ts";
 import type { Session } from "../data/session.ts";
-import { driveToEnd, isInteractive } from "../driving/drive.ts";
+import { isInteractive } from "../driving/answering.ts";
+import { driveToEnd } from "../driving/drive.ts";
 import { openWebView } from "../driving/web-view.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
@@ -198,7 +199,7 @@ const requestThere = ({ context, presenter, project, plan, request }: Run, serve
   ready: Promise.resolve(),
   async request() {
     presenter.phase("sending the plan and its source to the server");
-    const asked = { project, plan, request, requestedBy: requester() };
+    const asked = { project, plan, request, requestedBy: requester(), interactive: isInteractive(context) };
     return { ...(await requestOnServer(context, server, asked)), news: null };
   },
 });

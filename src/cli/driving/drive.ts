@@ -7,14 +7,13 @@ import type { Steered } from "../builds/open.ts";
 import type { BuildWatch, SeenBuild } from "../builds/port.ts";
 import type { Context } from "../context.ts";
 import { type Interrupts, readerGone } from "../interrupts.ts";
-import { type AnswerKeys, createAnswerKeys } from "../keys/answer-keys.ts";
 import { exit, exitCodeOf } from "../output/exit-codes.ts";
 import { tellServed } from "../preview/served-preview.ts";
 import { showPreview } from "../preview/show-preview.ts";
 import { tellPreview } from "../preview/tell-preview.ts";
-import { requester } from "../request/requester.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 import { summary } from "../view/summary.ts";
+import { isInteractive, openAnswering } from "./answering.ts";
 import { deliverAtEnd } from "./delivery.ts";
 import { follow } from "./follow.ts";
 import { nextDecision } from "./next-decision.ts";
@@ -77,20 +76,13 @@ export async function driveToEnd(options: DriveOptions): Promise<number> {
 }
 
 async function shown(options: DriveOptions): Promise<BuildView> {
-  const { builds, presenter, buildId, from } = options;
-  const keys = answerKeys(options);
-  const watched: Presenter = {
-    ...presenter,
-    view(before, after, label) {
-      keys?.look(after);
-      presenter.view(before, after, label);
-    },
-  };
+  const { builds, buildId, from } = options;
+  const answering = openAnswering(options, (given) => builds.answer(buildId, given));
   try {
     const watch = from === "first" ? await builds.watch(buildId, "first") : from;
-    return await follow({ watch, whole: from === "first", presenter: watched });
+    return await follow({ watch, whole: from === "first", presenter: answering.presenter });
   } finally {
-    keys?.close();
+    answering.close();
   }
 }
 
@@ -109,23 +101,6 @@ async function untilDelivered({ builds, session, buildId, interrupts }: DriveOpt
     if (pullRequests.every(({ status, tries }) => status !== "waiting" || tries > 0)) return;
     await delay(deliveryLookMs);
   }
-}
-
-/** Whether a person sees the agents' questions and can answer them by key. */
-export const isInteractive = ({ out, json }: Context): boolean => out.live && !json && process.stdin.isTTY === true;
-
-function answerKeys({ context, builds, presenter, interrupts, buildId }: DriveOptions): AnswerKeys | null {
-  if (!isInteractive(context)) return null;
-  // A closed terminal is reported by its signal.
-  process.stdin.on("error", () => undefined);
-  return createAnswerKeys(process.stdin, {
-    async answer(number, answer) {
-      await builds.answer(buildId, { number, answer, by: requester() });
-    },
-    typing: (line) => presenter.typing(line),
-    interrupted: () => interrupts.raise(),
-    warn: (message) => presenter.warn(message),
-  });
 }
 
 const cancelMs = 4_000;

@@ -18,6 +18,8 @@ interface ServerRequest {
   /** A plan, or a brief with its options. */
   readonly request: { readonly plan?: object } & Readonly<Record<string, unknown>>;
   readonly requestedBy: string;
+  /** Whether the person at this terminal answers agents' questions. */
+  readonly interactive: boolean;
 }
 
 /**
@@ -31,7 +33,8 @@ export async function requestOnServer(context: Context, server: Server, asked: S
   const { plan } = asked.request;
   const named =
     source === null ? {} : "upload" in source || plan === undefined ? { source } : { plan: { ...plan, source } };
-  const body = { ...asked.request, requestedBy: asked.requestedBy, ...named };
+  const { requestedBy, interactive } = asked;
+  const body = { ...asked.request, requestedBy, ...(interactive ? { interactive } : {}), ...named };
   const params = { path: { id: made.id } };
   // Repeating the request after a lost answer starts no second build.
   const headers = { "idempotency-key": randomUUID() };

@@ -58,6 +58,8 @@ const requestSchema = z.strictObject({
   yes: z.boolean().optional(),
   metadata: z.unknown().optional(),
   requestedBy: z.string().max(200).optional(),
+  /** Whether a person answers agents' questions; otherwise they are denied at once. */
+  interactive: z.boolean().optional(),
   /** Of `POST /builds`; elsewhere the address names the project. */
   project: projectName.optional(),
 });
@@ -93,7 +95,7 @@ export function planEndpoints(api: ApiContext): Endpoint[] {
       },
     }),
     planEndpoint("post /projects/{id}/builds", {
-      summary: "Start a build of a plan (JSON or YAML), or of {plan, brief, metadata, requestedBy}",
+      summary: "Start a build of a plan (JSON or YAML), or of {plan, brief, metadata, requestedBy, interactive}",
       params: idParams,
       reply: buildReply,
       status: 201,
@@ -137,7 +139,7 @@ async function start(
 ) {
   const given = requestOf(body);
   if (given instanceof Response) return given;
-  const said = await withFetchedPlan(app, given);
+  const { interactive = false, ...said } = await withFetchedPlan(app, given);
   if (said.project !== undefined && said.project !== project.name)
     throw new WavesmithError("usage", `this address is of the project ${project.name}, not of ${said.project}`);
   const faults = said.plan === undefined ? [] : faultsOf(said.plan, body, app.ports.environment);
@@ -158,7 +160,7 @@ async function start(
   if (key !== undefined && (key.length > 200 || key.trim() === ""))
     throw new WavesmithError("usage", "an Idempotency-Key has 1 to 200 characters");
   const own = key === undefined ? randomUUID() : createHash("sha256").update(`${project.id} ${key}`).digest("hex");
-  const event = { id: `project/build.requested:api-${own}:0`, data: { ...data, ...source, tenant } };
+  const event = { id: `project/build.requested:api-${own}:0`, data: { ...data, ...source, tenant, interactive } };
   const { buildId, repeated } = await requestBuild(app.ports, event, app.config.sandboxDriver);
   sendSoon(app);
   const view = await createBuildReader(app.ports.store, buildId).read();
