@@ -59,6 +59,8 @@ const toEnd = (child: ChildProcess, input: string) =>
 export const timeless = (text: string): string =>
   text
     .replace(/(?:\b\d+(?:\.\d+)?(?:ms|s|m|h)\b ?)+/g, "TIME ")
-    .replace(/"durationMs":\d+/g, '"durationMs":0')
-    .replace(/ --data [^\s,]+/g, "")
+    .replace(/"(durationMs|idleMs|cpus|memoryBytes|processes)":[\d.]+/g, '"$1":0')
+    .replace(/\b\d+\.\d\d +\d+(?:\.\d+)? [KM]iB/g, "USE")
+    .replace(/^(?:fetch it: git fetch .*|put .* on a branch: .*)$/m, "RESULT")
+    .replace(/ --data [^\s,"]+/g, "")
     .replace(/^starting the database\n/m, "");
