@@ -283,7 +283,10 @@ export interface paths {
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Project"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/builds": {
-    /** Start a build of a plan (JSON or YAML), or of {plan, brief, metadata, requestedBy} */
+    /**
+     * Start a build of a plan (JSON or YAML), or of {plan, brief, metadata, requestedBy,
+     * interactive}
+     */
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/events": {
