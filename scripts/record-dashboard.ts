@@ -34,7 +34,7 @@ try {
   await page.getByRole("heading", { name: "Evidence" }).waitFor();
   await page.getByRole("region", { name: "Fix rounds" }).getByText("Round 2").waitFor();
   await page.getByRole("link", { name: "Round 1" }).click();
-  await page.getByText("1 finding").waitFor();
+  await page.getByRole("heading", { name: "1 finding" }).waitFor();
   await picture(page, "gate");
   // The server ends with the demo.
   await page.goto(`${build}/changes?wave=3`);
