@@ -1,9 +1,9 @@
-import { randomBytes } from "node:crypto";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { RequestCommit } from "../../domain/forge.ts";
 import { itemAt } from "../../domain/known.ts";
 import type { ChangedFile, Sha } from "../port.ts";
 import { assertSha, type Git, splitZ } from "./git.ts";
+import { askObject, endMark, findObject } from "./objects.ts";
 
 // Reads the authority; nothing here writes to it.
 
@@ -53,9 +53,6 @@ export async function changesOf(git: Git, gitDir: string, before: Sha, commit: S
   if (header !== commit) return changesBetween(git, gitDir, before, commit);
   return parseChanges(fields);
 }
-
-/** Returns a random marker, which no path or file can contain. */
-const endMark = (): string => `~${randomBytes(12).toString("hex")}`;
 
 /**
  * Parses the output of `diff-tree -z --raw [--numstat]`: all raw records, then the line counts, if
@@ -175,21 +172,11 @@ export async function readBlob(
   request: { sha: Sha; path: string; maxBytes?: number },
 ): Promise<Buffer | null> {
   const name = `${assertSha(request.sha)}:${request.path}`;
-  if (request.path === "" || name.includes("\0")) return null;
-  const header = await askObject(git, gitDir, `info ${name}`);
-  const [, sha, type, size] = /^([0-9a-f]{40}) (\w+) (\d+)\n$/.exec(header.toString("latin1")) ?? [];
-  if (type !== "blob" || Number(size) > (request.maxBytes ?? mebibyte)) return null;
-  const answer = await askObject(git, gitDir, `contents ${sha}`);
+  const blob = request.path === "" ? null : await findObject(git, gitDir, name);
+  if (blob?.type !== "blob" || blob.sizeBytes > (request.maxBytes ?? mebibyte)) return null;
+  const answer = await askObject(git, gitDir, `contents ${blob.sha}`);
   const start = answer.indexOf(10) + 1;
-  return Buffer.from(answer.subarray(start, start + Number(size)));
-}
-
-/** Runs one command of `cat-file --batch-command`. */
-function askObject(git: Git, gitDir: string, command: string): Promise<Buffer> {
-  const end = endMark();
-  return git
-    .converse(gitDir, ["cat-file", "--batch-command", "-z"])
-    .ask(`${command}\0info ${end}\0`, `${end} missing\n`);
+  return Buffer.from(answer.subarray(start, start + blob.sizeBytes));
 }
 
 /** Returns the SHA of a commit's tree. */

@@ -5,6 +5,7 @@ import { isRefName } from "../../domain/refs/ref-name.ts";
 import type { Sha } from "../port.ts";
 import { syncFolder } from "./durable.ts";
 import { assertSha, type Git, shaPattern } from "./git.ts";
+import { findObject } from "./objects.ts";
 
 /** Git's null id, which means that the ref must not exist. */
 const absent = "0".repeat(40);
@@ -14,10 +15,18 @@ const staleLockMs = 60_000;
 
 /** Returns the commit that a ref, SHA or other revision names, or null if there is none. */
 export async function resolveCommit(git: Git, gitDir: string, revision: string): Promise<Sha | null> {
-  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${revision}^{commit}`];
-  const result = await git.run(args, { gitDir, answers: [0, 1, 128] });
-  const sha = result.stdout.toString("utf8").trim();
-  return result.exitCode === 0 && shaPattern.test(sha) ? sha : null;
+  const name = `${revision}^{commit}`;
+  try {
+    return (await findObject(git, gitDir, name))?.sha ?? null;
+  } catch {
+    // A new process, whose exit code tells a missing repository from a failure.
+    const result = await git.run(["rev-parse", "--verify", "--quiet", "--end-of-options", name], {
+      gitDir,
+      answers: [0, 1, 128],
+    });
+    const sha = result.stdout.toString("utf8").trim();
+    return result.exitCode === 0 && shaPattern.test(sha) ? sha : null;
+  }
 }
 
 interface Move {
