@@ -7,7 +7,7 @@ import { builtDashboard } from "../support/dashboard.ts";
 
 // `ci` as a CI system runs it.
 
-describe("ci", { timeout: 120_000 }, () => {
+describe("ci", { timeout: 240_000 }, () => {
   let place: CommandPlace;
   beforeAll(() => {
     place = createCommandPlace();
