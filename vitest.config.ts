@@ -29,8 +29,8 @@ export default defineConfig({
     include: ["tests/**/*.test.ts"],
     globalSetup: ["tests/support/leftovers.ts"],
     setupFiles: ["tests/support/setup.ts"],
-    // Most of a test file's start is loading the sources, so files that follow each other in a worker
-    // share them.
+    // Most of a test file's start is loading the sources, so the files that a worker runs share
+    // them.
     isolate: false,
     testTimeout: 60_000,
     hookTimeout: 60_000,
