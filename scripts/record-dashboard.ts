@@ -38,7 +38,7 @@ try {
   await picture(page, "gate");
   // The server ends with the demo.
   await page.goto(`${build}/changes?wave=3`);
-  await page.getByRole("button", { name: "home.js" }).click();
+  await page.locator(".tree-file").filter({ hasText: "home.js" }).click();
   await page.locator("[id='src/pages/home.js'] diffs-container").waitFor();
   await picture(page, "changes");
 } finally {
