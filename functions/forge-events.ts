@@ -41,7 +41,7 @@ const forInsiders = <Data extends Said>(
       const { repository, number, by } = data;
       const isAllowed = await step("see whether they may push", () => maySteer(flow.ports, repository, by));
       if (!isAllowed) {
-        if (isAnswered(data)) await step("say that nothing follows", () => refuseOutsider(flow.ports, data, eventId));
+        await step("say that nothing follows", () => refuseOutsider(flow.ports, data, eventId));
         return { answer: `${by} may not push to ${repository}` };
       }
       const answer = await step(doing, () => deed(data, flow));

@@ -64,6 +64,8 @@ export interface Config {
     readonly ciSecrets: readonly string[];
     /** Repositories, as globs, where people may start builds before any build has delivered there. */
     readonly repositories: readonly string[];
+    /** How often we ask GitHub for news; null: never. */
+    readonly pollMs: number | null;
     readonly triggers: { readonly label: string; readonly assignee: string | null };
   };
   readonly models: ModelSettings;
@@ -116,6 +118,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     webhooks: {
       githubSecrets: listOf(data.WAVESMITH_GITHUB_WEBHOOK_SECRET),
       ciSecrets: listOf(data.WAVESMITH_CI_SECRET),
+      pollMs: durationMsOf(data.WAVESMITH_GITHUB_POLL),
       repositories: listOf(data.WAVESMITH_GITHUB_REPOSITORIES),
       triggers: { label: data.WAVESMITH_GITHUB_LABEL, assignee: data.WAVESMITH_GITHUB_ASSIGNEE ?? null },
     },

@@ -1,6 +1,7 @@
 import type { Config } from "../config.ts";
 import type { Ports } from "../coordinator/port.ts";
 import type { Database } from "../store/connection/connection.ts";
+import { createPolling } from "./polling.ts";
 import { createGarbageCollection, type GarbageCollection } from "./retention/schedule.ts";
 import { createScheduling } from "./scheduling.ts";
 import type { Tracing } from "./tracing.ts";
@@ -22,6 +23,8 @@ interface BackgroundParts {
 /** Creates the background work; its code is loaded when it is needed. */
 export function createBackgroundWork({ config, database, ports, warn }: BackgroundParts): BackgroundWork {
   const scheduling = createScheduling(ports, config.sandboxDriver, warn);
+  const { pollMs: everyMs, triggers } = config.webhooks;
+  const polling = createPolling(ports, { everyMs, triggers }, warn);
   const garbage = createGarbageCollection({ config, pool: database.pool, ports });
   let tracing: Tracing | null = null;
   return {
@@ -30,6 +33,7 @@ export function createBackgroundWork({ config, database, ports, warn }: Backgrou
       if (projectIds === "all") {
         garbage.schedule();
         scheduling.start();
+        polling.start();
       }
       if (config.traces === null) return;
       const { startTracing } = await import("./tracing.ts");
@@ -39,6 +43,7 @@ export function createBackgroundWork({ config, database, ports, warn }: Backgrou
     stop: () =>
       scheduling
         .stop()
+        .finally(() => polling.stop())
         .finally(() => garbage.stop())
         .finally(() => tracing?.stop()),
   };

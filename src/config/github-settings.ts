@@ -38,6 +38,14 @@ export const githubSettings = {
     .describe(
       "repositories on GitHub, as `owner/name` or `owner/*`, separated by commas, where pushes, labels, issues and comments may start builds even if no build has delivered there yet",
     ),
+  WAVESMITH_GITHUB_POLL: z
+    .string()
+    .regex(
+      /^([3-9]\d|[1-9]\d{2,4})s$|^[1-9]\d{0,3}m$|^never$/,
+      "must be a time of at least 30s, such as 60s or 5m, or never",
+    )
+    .default("never")
+    .describe("how often `serve` asks GitHub for news, for a server that its webhooks cannot reach; or `never`"),
   WAVESMITH_GITHUB_LABEL: z.string().min(1).default("wavesmith").describe("the label that starts a build of an issue"),
   WAVESMITH_GITHUB_ASSIGNEE: z
     .string()

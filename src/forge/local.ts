@@ -101,7 +101,7 @@ const reading = ({
   pathOf,
   branchSha,
   find,
-}: Reading): Pick<Forge, "readFile" | "readCommit" | "findOffered" | "isOurs"> => ({
+}: Reading): Pick<Forge, "readFile" | "readCommit" | "findOffered" | "isOurs" | "readEvents" | "readCheckNews"> => ({
   async readFile({ repository, sha, path, maxBytes }) {
     const shown = await git(pathOf(repository.name), ["cat-file", "-p", `${sha}:${path}`]);
     if (shown.exitCode !== 0) return null;
@@ -118,6 +118,9 @@ const reading = ({
     const sha = (await branchSha(repository, found.branch)) ?? "";
     return { branch: found.branch, sha, isOpen: found.state === "open" };
   },
+  // Nobody but us acts there.
+  readEvents: async () => null,
+  readCheckNews: async () => [],
   isOurs: async () => false,
 });
 

@@ -24,6 +24,8 @@ export type ForgeFault =
   | "rate-limited"
   /** The forge cannot be reached, or fails. */
   | "network"
+  /** The forge has nothing newer than what we know. */
+  | "unchanged"
   /** The forge rejects our request as invalid. */
   | "invalid";
 
@@ -37,6 +39,7 @@ const codes: Readonly<Record<ForgeFault, ErrorCode>> = {
   conflict: "conflict",
   "rate-limited": "environment",
   network: "environment",
+  unchanged: "conflict",
   invalid: "unsupported",
 };
 
@@ -110,6 +113,24 @@ export interface CommitOrigin {
   readonly parents: readonly string[];
   /** The branches of the requests that brought it into its branch. */
   readonly requestBranches: readonly string[];
+}
+
+/** One thing that happened at a forge, as its webhook would tell it. */
+export interface NewsItem {
+  /** Stays the same when it is read again. */
+  readonly id: string;
+  readonly event: string;
+  readonly payload: unknown;
+  readonly at: Date;
+}
+
+export interface News {
+  /** Oldest first. */
+  readonly items: readonly NewsItem[];
+  /** With it, the next reading returns null if there is nothing new. */
+  readonly etag: string | null;
+  /** How long the forge wants us to wait before the next reading. */
+  readonly pauseMs: number;
 }
 
 /** The branch that a person's pull request offers. */
@@ -248,6 +269,13 @@ export interface Forge {
   readCommit(repository: ForgePlace, sha: string): Promise<CommitOrigin>;
   /** Finds the branch of a pull request; null if the number is an issue's. */
   findOffered(repository: ForgePlace, number: number): Promise<OfferedBranch | null>;
+  /** Reads what happened in a repository lately; null: nothing new. */
+  readEvents(repository: ForgePlace, etag: string | null): Promise<News | null>;
+  /** Reads the lists of a commit's checks, each with its own etag; null: nothing new. */
+  readCheckNews(
+    repository: ForgePlace,
+    known: { readonly sha: string; readonly etags: readonly (string | null)[] },
+  ): Promise<readonly (News | null)[]>;
   /** Whether an account is ours alone, as an App's is; a token's belongs to a person as well. */
   isOurs(login: string): Promise<boolean>;
   /** Whether this account may push to the repository, so that it may steer builds. */

@@ -54,6 +54,22 @@ describe("what a person says to a task's agent", () => {
   const messages = (buildId: string) => store().messages.list({ buildId }, { by: "id" });
   const told = () => world.fixture.git("show", "main:told.txt");
 
+  it("is said once, however often a comment on a forge says it, also after a crash", async () => {
+    const buildId = await startTurn({ id: "api", instructions: `say at work\nrun ${untilGo}` });
+    const { ports } = world.fixture.app;
+    const said = { text: "run echo yes >> told.txt", by: "ada", urgent: false, origin: "github:octo/app:comment:1" };
+    const first = await tellTask(ports, buildId, "api", said);
+    expect(await tellTask(ports, buildId, "api", said)).toMatchObject({
+      way: "now",
+      message: { id: first.message.id },
+    });
+    await letGo();
+    expect(await world.fixture.until(buildId)).toMatchObject({ status: "completed" });
+    expect(await tellTask(ports, buildId, "api", said)).toMatchObject({ message: { id: first.message.id } });
+    expect(await told()).toBe("yes\n");
+    expect(await messages(buildId)).toHaveLength(1);
+  });
+
   it("becomes its next prompt after its turn, is recorded, and is shown", async () => {
     const buildId = await startTurn({ id: "api", instructions: `say at work\nrun ${untilGo}` });
     expect(await tell(buildId, "run echo yes >> told.txt")).toMatchObject({ way: "now" });

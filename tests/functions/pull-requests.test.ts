@@ -268,13 +268,15 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     await later();
     await waitsFor("approval");
     const pull = repository.pulls[0]!;
-    pull.reviews.push({ user: "stranger", state: "APPROVED", association: "NONE" });
+    // A member of the organisation who may only read.
+    pull.reviews.push({ user: "stranger", state: "APPROVED", association: "MEMBER" });
+    repository.writers.add("ada").add("bob");
     // Of a commit that came before what would be merged now.
     pull.reviews.push({ user: "bob", state: "APPROVED", association: "MEMBER", sha: "0".repeat(40) });
     await later();
     await settled(build.id, "open");
     await waitsFor("approval");
-    pull.reviews.push({ user: "ada", state: "APPROVED", association: "MEMBER" });
+    pull.reviews.push({ user: "ada", state: "APPROVED", association: "NONE" });
     await later();
     await waitsFor("queued");
     expect(pull).toMatchObject({ queued: true, merged: false });

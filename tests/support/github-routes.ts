@@ -329,6 +329,16 @@ const pullsOfCommit = of(async (repository, context) => {
   return ok(await Promise.all(own.map((pull) => pullAnswer(pull, repository, context))));
 });
 
+/** Newest first, as GitHub has them. */
+const events = of(({ events: all, pollSeconds }) => ok([...all].reverse(), { "x-poll-interval": String(pollSeconds) }));
+
+const statusList = of(({ statuses }, { parameters }) => {
+  const found = statuses.flatMap((status, index) =>
+    status.sha === parameters.ref ? [{ ...status, id: index + 1, target_url: null, updated_at: new Date(index) }] : [],
+  );
+  return ok(found.reverse());
+});
+
 const graphql: Handler = async ({ body, state, git }) => {
   const variables = (body.variables ?? {}) as Record<string, string | number>;
   if (!String(body.query).includes("enqueuePullRequest")) {
@@ -401,6 +411,8 @@ export const routes: Readonly<Record<string, Handler>> = {
   "GET /repos/{owner}/{repo}/commits/{sha}/pulls": pullsOfCommit,
   "GET /repos/{owner}/{repo}/commits/{ref}/check-runs": checkRuns,
   "POST /repos/{owner}/{repo}/check-runs": createCheckRun,
+  "GET /repos/{owner}/{repo}/events": events,
+  "GET /repos/{owner}/{repo}/commits/{ref}/statuses": statusList,
   "GET /repos/{owner}/{repo}/commits/{ref}/status": combinedStatus,
   "POST /repos/{owner}/{repo}/statuses/{sha}": createStatus,
   "GET /repos/{owner}/{repo}/collaborators/{username}/permission": permission,

@@ -122,7 +122,17 @@ export async function createGitHubServer(): Promise<GitHubServer> {
     call.status = made.status;
     const late = await meet(call, "after");
     if (late !== null) return fail(call, response, late);
-    send(response, made);
+    send(response, conditional(made, request, call));
+  };
+
+  /** GitHub answers 304 where its answer is the one that the caller knows. */
+  const conditional = (made: Answer, request: IncomingMessage, call: GitHubCall): Answer => {
+    if (call.method !== "GET" || made.body instanceof Readable) return made;
+    const etag = `W/"${createHash("sha1").update(JSON.stringify(made.body)).digest("hex")}"`;
+    const headers = { ...made.headers, etag };
+    if (request.headers["if-none-match"] !== etag) return { ...made, headers };
+    call.status = 304;
+    return { status: 304, body: null, headers };
   };
 
   /** A path below a repository's id is the one below its name. */
@@ -321,7 +331,7 @@ function findRoute(method: string, path: string) {
 function send(response: ServerResponse, { status, body, headers }: Answer): void {
   response.writeHead(status, { "content-type": "application/json; charset=utf-8", ...headers });
   if (body instanceof Readable) body.on("error", () => response.destroy()).pipe(response);
-  else response.end(status === 204 ? "" : typeof body === "string" ? body : JSON.stringify(body));
+  else response.end(status === 204 || status === 304 ? "" : typeof body === "string" ? body : JSON.stringify(body));
 }
 
 async function bytesOf(request: IncomingMessage): Promise<Buffer> {

@@ -56,6 +56,10 @@ export interface Repository {
   readonly checkRuns: CheckRun[];
   /** Every status ever written, oldest first. */
   readonly statuses: { sha: string; context: string; state: string; description: string }[];
+  /** What `GET /repos/{owner}/{repo}/events` lists, oldest first. */
+  readonly events: { id: string; type: string; actor: { login: string }; payload: object; created_at: string }[];
+  /** How long it asks callers to wait. */
+  pollSeconds: number;
   readonly protectedBranches: Set<string>;
   readonly requiredChecks: string[];
   /** Logs of jobs by id, made when they are read. */
@@ -157,6 +161,8 @@ export function createGitHubState(folder: string): GitHubState {
         issues: new Map(),
         checkRuns: [],
         statuses: [],
+        events: [],
+        pollSeconds: 60,
         protectedBranches: new Set(),
         requiredChecks: [],
         logs: new Map(),

@@ -21,6 +21,8 @@ export interface GivenMessage {
   readonly by: string;
   /** Whether to interrupt the agent's turn. */
   readonly urgent: boolean;
+  /** Identifies the message where it came from: a repetition says nothing again. */
+  readonly origin?: string;
 }
 
 /** How a message reaches its agent: while it works, or with the prompt of the next attempt. */
@@ -43,7 +45,7 @@ export async function tellTask(
   ports: Ports,
   buildId: string,
   taskKey: string,
-  { text, by, urgent }: GivenMessage,
+  { text, by, urgent, origin }: GivenMessage,
 ): Promise<ToldTask> {
   const said = text.trim();
   if (said === "") throw new WavesmithError("usage", "the message is empty");
@@ -56,6 +58,12 @@ export async function tellTask(
       const remedy = `wavesmith status ${buildId}`;
       throw new WavesmithError("not-found", `build ${buildId} has no task ${taskKey}`, { remedy });
     }
+    const before = origin === undefined ? null : await transaction.webhookDeliveries.find({ id: `told:${origin}` });
+    if (before !== null) {
+      const message = await transaction.messages.get({ id: Number(before.answer) });
+      const attempt = message.attemptId === null ? null : await transaction.attempts.get({ id: message.attemptId });
+      return { build, message, attempt };
+    }
     refuseUntellable(build, task);
     const attempt = await workingAttempt(transaction, build, task);
     const earlier = attempt === null ? [] : await transaction.messages.list({ attemptId: attempt.id });
@@ -65,6 +73,15 @@ export async function tellTask(
       ...(attempt === null ? {} : { attemptId: attempt.id, number: numbered + 1 }),
     });
     await eventsOf(transaction, build).taskTold(task, message);
+    if (origin !== undefined) {
+      const own = {
+        id: `told:${origin}`,
+        tenantId: build.tenantId,
+        event: "agent/task.told",
+        receivedAt: ports.clock.now(),
+      };
+      await transaction.webhookDeliveries.insert({ ...own, answer: String(message.id) });
+    }
     return { build, message, attempt };
   });
   const { build, message, attempt } = told;

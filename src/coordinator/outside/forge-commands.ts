@@ -42,9 +42,10 @@ interface Steering {
   readonly verb: Exclude<Verb, "build" | "help">;
   readonly by: string;
   readonly text: string;
+  readonly origin: string;
 }
 
-async function steer(ports: Ports, { buildId, verb, by, text }: Steering): Promise<string> {
+async function steer(ports: Ports, { buildId, verb, by, text, origin }: Steering): Promise<string> {
   switch (verb) {
     case "retry":
       await retryBuild(ports, buildId);
@@ -62,7 +63,7 @@ async function steer(ports: Ports, { buildId, verb, by, text }: Steering): Promi
     case "tell": {
       const [, task = "", said = ""] = /^(\S+)\s+([\s\S]+)$/.exec(text) ?? [];
       if (said === "") return "Write `/wavesmith tell TASK TEXT`.";
-      const { way } = await tellTask(ports, buildId, task, { text: said, by, urgent: false });
+      const { way } = await tellTask(ports, buildId, task, { text: said, by, urgent: false, origin });
       return way === "now" ? `The agent of ${task} gets it now.` : `The next attempt of ${task} gets it.`;
     }
   }

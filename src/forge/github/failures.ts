@@ -33,6 +33,7 @@ function remedyOf(status: number): { remedy?: string } {
 }
 
 function faultOf(status: number, said: string): ForgeFault {
+  if (status === 304) return "unchanged";
   if (status === 401) return "unauthorized";
   if (status === 403) return "forbidden";
   if (status === 404 || status === 410) return "not-found";

@@ -6,7 +6,8 @@ import type { GitHubClients } from "./client.ts";
 import { findOffered, readCommit, readFile } from "./contents.ts";
 import { identifyAccount } from "./identity.ts";
 import { mergeRequest, readRequest } from "./merging.ts";
-import { mayPush, readJobLog } from "./outsiders.ts";
+import { readCheckNews, readEvents } from "./news.ts";
+import { createPermissions, readJobLog } from "./outsiders.ts";
 import { ensureRepository, findRepository, readBranch } from "./repositories.ts";
 import { ensureComment, ensureRequest } from "./requests.ts";
 
@@ -19,6 +20,10 @@ export function createGitHub({ webUrl }: GitHubSettings, clients: GitHubClients,
     const client = await clients.of(url.slice(webUrl.length + 1).replace(/\.git$/, ""));
     return credentialEnvironment(webUrl, "x-access-token", await client.token());
   };
+  const mayPush = createPermissions(
+    (name) => clients.of(name),
+    () => performance.now(),
+  );
   const logins = new WeakMap<GitHubCredential, Promise<string>>();
   const ownLogin = (): Promise<string> => {
     const credential = clients.credential();
@@ -50,11 +55,14 @@ export function createGitHub({ webUrl }: GitHubSettings, clients: GitHubClients,
       await (clients.credential()?.kind === "app" ? ensureCheckRun : ensureStatus)(client, report);
     },
     readChecks: async ({ name }, sha) => readChecks(await clients.of(name), name, sha),
-    readRequest: async (repository, number) => readRequest(await clients.of(repository.name), repository, number),
-    mayPush: async (repository, login) => mayPush(await clients.of(repository.name), repository, login),
+    readRequest: async (repository, number) =>
+      readRequest(await clients.of(repository.name), repository, { number, mayPush }),
+    mayPush,
     readFile: async (file) => readFile(await clients.of(file.repository.name), file),
     readCommit: async (repository, sha) => readCommit(await clients.of(repository.name), repository, sha),
     findOffered: async (repository, number) => findOffered(await clients.of(repository.name), repository, number),
+    readEvents: async (repository, etag) => readEvents(await clients.of(repository.name), repository, etag),
+    readCheckNews: async (repository, known) => readCheckNews(await clients.of(repository.name), repository, known),
     isOurs: async (account) => clients.credential()?.kind === "app" && account.toLowerCase() === (await ownLogin()),
     readJobLog: async (repository, jobId) => readJobLog(await clients.of(repository.name), repository, jobId),
     mergeRequest: async (request) => mergeRequest(await clients.of(request.repository.name), request),

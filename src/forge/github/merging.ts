@@ -1,4 +1,4 @@
-import { ForgeError, type ForgePlace, type MergeResult, type RequestState } from "../port.ts";
+import { type Forge, ForgeError, type ForgePlace, type MergeResult, type RequestState } from "../port.ts";
 import { readChecks } from "./checks.ts";
 import type { GitHubClient } from "./client.ts";
 import { allPages } from "./pages.ts";
@@ -19,7 +19,12 @@ const enqueueMutation = `mutation($id: ID!, $sha: GitObjectID!) {
 }`;
 
 /** See `Forge.readRequest`. */
-export async function readRequest(client: GitHubClient, { name }: ForgePlace, number: number): Promise<RequestState> {
+export async function readRequest(
+  client: GitHubClient,
+  repository: ForgePlace,
+  { number, mayPush }: { number: number; mayPush: Forge["mayPush"] },
+): Promise<RequestState> {
+  const { name } = repository;
   const place = placeOf(name);
   const { data } = await client.request("GET /repos/{owner}/{repo}/pulls/{pull_number}", {
     ...place,
@@ -31,7 +36,7 @@ export async function readRequest(client: GitHubClient, { name }: ForgePlace, nu
     ...{ number, url: data.html_url, state, headSha, base: data.base.ref },
     isMergeable: data.mergeable,
     checks: await readChecks(client, name, headSha),
-    review: await readReview(client, name, { number, headSha }),
+    review: await readReview(client, repository, { number, headSha, mayPush }),
     mergeSha: data.merged ? data.merge_commit_sha : null,
   };
 }
@@ -39,20 +44,21 @@ export async function readRequest(client: GitHubClient, { name }: ForgePlace, nu
 /** The latest verdict of each reviewer counts; an approval counts only for the present head. */
 async function readReview(
   { request }: GitHubClient,
-  name: string,
-  { number, headSha }: Pick<RequestState, "number" | "headSha">,
+  repository: ForgePlace,
+  { number, headSha, mayPush }: Pick<RequestState, "number" | "headSha"> & Pick<Forge, "mayPush">,
 ): Promise<RequestState["review"]> {
-  const place = { ...placeOf(name), pull_number: number, per_page: 100 };
+  const place = { ...placeOf(repository.name), pull_number: number, per_page: 100 };
   const reviews = await allPages(async (page) => {
     return (await request("GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", { ...place, page })).data;
   });
   const words = new Map<string, string>();
-  for (const { user, state, author_association: rank, commit_id: sha } of reviews) {
-    // Anybody may review a public repository, so only reviews by its own people count.
-    if (!["OWNER", "MEMBER", "COLLABORATOR"].includes(rank) || user === null) continue;
+  for (const { user, state, commit_id: sha } of reviews) {
+    if (user === null || !["APPROVED", "CHANGES_REQUESTED", "DISMISSED"].includes(state)) continue;
     const isOld = state === "APPROVED" && sha !== headSha;
-    if (["APPROVED", "CHANGES_REQUESTED", "DISMISSED"].includes(state)) words.set(user.login, isOld ? "" : state);
+    words.set(user.login, isOld ? "" : state);
   }
+  // Anybody may review a public repository, and a member of its organisation may be a mere reader.
+  for (const [login, word] of words) if (word !== "" && !(await mayPush(repository, login))) words.delete(login);
   const last = [...words.values()];
   if (last.includes("CHANGES_REQUESTED")) return "changes-requested";
   return last.includes("APPROVED") ? "approved" : "none";
