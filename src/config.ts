@@ -62,7 +62,7 @@ export interface Config {
   readonly webhooks: {
     readonly githubSecrets: readonly string[];
     readonly ciSecrets: readonly string[];
-    /** Repositories, as globs, where people may start builds before any build has delivered there. */
+    /** Repositories where people may start builds before any build has delivered there. */
     readonly repositories: readonly string[];
     /** How often we ask GitHub for news; null: never. */
     readonly pollMs: number | null;

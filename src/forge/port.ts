@@ -264,7 +264,7 @@ export interface Forge {
   /** Reads the checks of a commit by every system, ours included. */
   readChecks(repository: ForgePlace, sha: string): Promise<readonly ForgeCheck[]>;
   readRequest(repository: ForgePlace, number: number): Promise<RequestState>;
-  /** Reads a file as text; null if there is no such file. Fails with `invalid` if it is too large. */
+  /** Reads a file as text; null if there is none. Fails with `invalid` if it is too large. */
   readFile(file: FileAtForge): Promise<string | null>;
   readCommit(repository: ForgePlace, sha: string): Promise<CommitOrigin>;
   /** Finds the branch of a pull request; null if the number is an issue's. */

@@ -82,7 +82,7 @@ async function requestOf(
     ...{ project, tenant, requestedBy: `the push of ${short} to ${branch}${whose}` },
     metadata: { origin: `github:${repository.name}:push:${branch}:${sha}` },
   };
-  // Requested before, perhaps in other words: the project or its plan's defaults have changed since.
+  // Requested before, perhaps with other data: the project may have changed since.
   const known = await ports.store.builds.find({ eventId: id });
   const buildId = known?.id ?? (await requestBuild(ports, { id, data }, defaultDriver)).buildId;
   await cancelWaiting(ports, ofBranch, {
@@ -92,7 +92,7 @@ async function requestOf(
   return `build ${buildId} builds ${short}`;
 }
 
-/** Says at the commit why it is not built. A forge that does not let us is no reason to try again. */
+/** Says at the commit why it is not built. If the forge does not let us, we only log it. */
 async function reportFault(
   ports: Pick<Ports, "log">,
   { forge, repository }: PlaceAtForge,

@@ -1,7 +1,7 @@
 import { requestCancel } from "../build/stop/cancel-build.ts";
 import type { Ports } from "../port.ts";
 
-/** Cancels the builds that wait for their turn and whose requests' ids begin so, except the newest. */
+/** Cancels waiting builds whose requests' ids begin with `requests`, except the newest. */
 export async function cancelWaiting(
   ports: Ports,
   requests: string,
