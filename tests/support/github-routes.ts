@@ -220,6 +220,7 @@ const checkRuns = of((repository, { parameters, query }) => {
   );
   const runs = found.map(({ id, name: check, externalId, status, conclusion }) => ({
     ...{ id, name: check, external_id: externalId, status, conclusion, html_url: null },
+    head_sha: String(parameters.ref),
   }));
   return ok({ total_count: runs.length, check_runs: runs });
 });

@@ -1,3 +1,4 @@
+import { messageOf } from "../../domain/errors.ts";
 import type { Forge, ForgePlace, News } from "../../forge/port.ts";
 import { ForgeError } from "../../forge/port.ts";
 import type { PullRequestRow } from "../../store/port.ts";
@@ -107,8 +108,24 @@ async function takeNews(ports: Ports, read: ReadPayload, { news, since }: { news
   // GitHub's times have no fractions of a second.
   const fresh = news.items.filter(({ at }) => since === 0 || at.getTime() >= since - 1_000);
   for (const { id, event, payload } of fresh) {
-    const reading = read(event, payload);
-    if (reading.facts.length > 0) await takeDelivery(ports, { id: `github-news:${id}`, tenantId, event, reading });
+    const reading = readItem(ports, read, event, payload);
+    if (reading !== null && reading.facts.length > 0)
+      await takeDelivery(ports, { id: `github-news:${id}`, tenantId, event, reading });
+  }
+}
+
+/** Reads one item; one that GitHub writes in another way must not hide the others. */
+function readItem(
+  { log }: Pick<Ports, "log">,
+  read: ReadPayload,
+  event: string,
+  payload: unknown,
+): ReadDelivery | null {
+  try {
+    return read(event, payload);
+  } catch (error) {
+    log.warn(`an item of GitHub's news is left out: ${messageOf(error)}`);
+    return null;
   }
 }
 
