@@ -91,7 +91,7 @@ export interface Builds {
 }
 
 /** Looks at builds and steers them. */
-export interface SteeredBuilds extends Builds {
+export interface SteeredBuilds extends Builds, SteeringVerbs {
   /** Fails with `environment` if a sandbox driver does not work where the builds are. */
   requireDriver(name: string): Promise<void>;
   /**
@@ -101,6 +101,10 @@ export interface SteeredBuilds extends Builds {
   drive(build: DrivenBuild, options?: { readonly interactive: boolean }): Promise<void>;
   /** Returns the build of the same project that a queued build waits for; null if there is none. */
   ahead(buildId: string): Promise<string | null>;
+}
+
+/** What a person may have a build do. */
+export interface SteeringVerbs {
   /** Returns the last commit that was pushed to the wave's branch; null if none was. */
   approve(buildId: string, decision: { by: string; about?: DecisionOf }): Promise<string | null>;
   reject(buildId: string, decision: { by: string; about?: DecisionOf; reason: string }): Promise<void>;

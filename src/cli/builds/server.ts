@@ -6,7 +6,7 @@ import type { Server } from "../context.ts";
 import { deliveryParts } from "../parts/repository.ts";
 import type { Asking } from "./ask-server.ts";
 import { defined } from "./defined.ts";
-import type { BuildList, Builds, Changes, SteeredBuilds } from "./port.ts";
+import type { BuildList, Builds, Changes, SteeredBuilds, SteeringVerbs } from "./port.ts";
 import { sendablePlan } from "./sendable-plan.ts";
 import { inOurWords } from "./server-errors.ts";
 import { watchServer } from "./server-watch.ts";
@@ -64,13 +64,19 @@ function lookedAt({ url }: Server, asking: Asking): Builds {
 
 /** The builds of a server, for a command that changes them. */
 export function serverBuilds(server: Server, asking: Asking): SteeredBuilds {
-  const { api } = asking.client;
-  const params = (id: string) => ({ path: { id } });
   return {
     ...lookedAt(server, asking),
+    ...verbsOf(asking),
     requireDriver: async () => undefined,
     drive: async () => undefined,
     ahead: async (id) => (await asking.sent(id)).buildAhead,
+  };
+}
+
+function verbsOf(asking: Asking): SteeringVerbs {
+  const { api } = asking.client;
+  const params = (id: string) => ({ path: { id } });
+  return {
     async approve(id, body) {
       const answer = api.POST("/api/v1/builds/{id}/approve", { params: params(id), body });
       return ((await inOurWords(dataOf(answer))).pushed ?? null) as string | null;
@@ -94,13 +100,7 @@ export function serverBuilds(server: Server, asking: Asking): SteeredBuilds {
     async resume(id) {
       if ((await asking.sent(id)).view.build.status !== "waiting") return false;
       const answer = api.POST("/api/v1/builds/{id}/resume", { params: params(id), body: {} });
-      return inOurWords(dataOf(answer)).then(
-        () => true,
-        (error: unknown) => {
-          if (error instanceof WavesmithError && error.code === "conflict") return false; // It waits for a decision.
-          throw error;
-        },
-      );
+      return inOurWords(dataOf(answer)).then(() => true, unlessDecisionIsDue);
     },
     async comment(id, { text, by, file, line, endLine, taskKey: task }) {
       const said = Object.entries({ file, line, endLine, task }).filter(([, value]) => value !== null);
@@ -131,4 +131,10 @@ export function serverBuilds(server: Server, asking: Asking): SteeredBuilds {
       return inOurWords(dataOf(api.PUT("/api/v1/builds/{id}/plan", { params: params(id), body })));
     },
   };
+}
+
+/** Returns false for a build that waits for a decision, which cannot be resumed. */
+function unlessDecisionIsDue(error: unknown): false {
+  if (error instanceof WavesmithError && error.code === "conflict") return false;
+  throw error;
 }

@@ -2,12 +2,12 @@ import { buildAhead } from "../../coordinator/build/read-build.ts";
 import type { Session } from "../data/session.ts";
 import { openStore, readPlan, requireDriver } from "../parts.ts";
 import { directoryBuilds } from "./directory.ts";
-import type { SteeredBuilds } from "./port.ts";
+import type { SteeredBuilds, SteeringVerbs } from "./port.ts";
 
 /** The builds of a data directory, for a command that changes or drives them. */
 export function steeredDirectory(session: Session, environment: Readonly<Record<string, string | undefined>>) {
   const { app, config } = session;
-  const { store, ports } = app;
+  const { store } = app;
   let look: ReturnType<typeof openStore> | null = null;
   const database = async () => {
     look ??= openStore(config, "steer");
@@ -27,6 +27,17 @@ export function steeredDirectory(session: Session, environment: Readonly<Record<
       const build = await store.builds.find({ id: buildId });
       return build === null ? null : ((await buildAhead(store, build))?.id ?? null);
     },
+    ...verbsOf(session, environment),
+  };
+  return { builds, close: async () => (await look)?.close() };
+}
+
+/** Each verb loads the code of its operation when it is used, because a command needs only one. */
+function verbsOf(
+  { app: { store, ports } }: Session,
+  environment: Readonly<Record<string, string | undefined>>,
+): SteeringVerbs {
+  return {
     async approve(buildId, decision) {
       const { approveWave } = await import("../../coordinator/wave/decide-wave.ts");
       return approveWave(ports, buildId, decision);
@@ -51,15 +62,6 @@ export function steeredDirectory(session: Session, environment: Readonly<Record<
       const { resumeWaiting } = await import("../../coordinator/build/resume-build.ts");
       return resumeWaiting(ports, buildId);
     },
-    async comment(buildId, comment) {
-      const { addComment } = await import("../../coordinator/wave/comments.ts");
-      return addComment(ports, buildId, comment);
-    },
-    async tell(buildId, task, said) {
-      const { tellTask } = await import("../../coordinator/attempt/messages.ts");
-      const { message, way } = await tellTask(ports, buildId, task, said);
-      return { id: message.id, way };
-    },
     async wakePreview(buildId) {
       const { wakePreview } = await import("../../coordinator/preview/wake-preview.ts");
       await wakePreview(ports, buildId);
@@ -79,6 +81,14 @@ export function steeredDirectory(session: Session, environment: Readonly<Record<
       refuseWithoutModels(ports.models, plan);
       return editPlan(ports, buildId, plan, by);
     },
+    async comment(buildId, comment) {
+      const { addComment } = await import("../../coordinator/wave/comments.ts");
+      return addComment(ports, buildId, comment);
+    },
+    async tell(buildId, task, said) {
+      const { tellTask } = await import("../../coordinator/attempt/messages.ts");
+      const { message, way } = await tellTask(ports, buildId, task, said);
+      return { id: message.id, way };
+    },
   };
-  return { builds, close: async () => (await look)?.close() };
 }

@@ -3,7 +3,7 @@ import { diffSpan, maxDiffBytes } from "../../api/diff-span.ts";
 import { editablePlanText } from "../../api/editable-plan.ts";
 import { openQuestions } from "../../api/questions.ts";
 import { currentWave, phaseOf, waveOfWaitingPlan } from "../../api/waiting.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, GateView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { getKnown } from "../../domain/known.ts";
 import { gateRunReply, inboxReply, planReply } from "./build-replies.ts";
@@ -32,6 +32,14 @@ const changesReply = z
   })
   .openapi("Changes");
 
+function gateRunJson(wave: number, run: GateView) {
+  const { id, gate, round, sha, status, verdict, reason, evidence, findings, createdAt, endedAt } = run;
+  return {
+    ...{ id, wave, gate, round, sha, status, verdict, reason, evidence, createdAt, endedAt },
+    findings: findings.map(({ rule, severity, message, file, line }) => ({ rule, severity, message, file, line })),
+  };
+}
+
 /** The parts of a build besides its state. */
 export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
   const { workspace } = app.ports;
@@ -42,24 +50,7 @@ export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
       reply: z.looseObject({ items: z.array(gateRunReply) }),
       async handle({ params }) {
         const { waves } = await readBuild(app, params.id);
-        return {
-          body: {
-            items: waves.flatMap(({ number, gates }) =>
-              gates.map(
-                ({ id, gate, round, sha, status, verdict, reason, evidence, findings, createdAt, endedAt }) => ({
-                  ...{ id, wave: number, gate, round, sha, status, verdict, reason, evidence, createdAt, endedAt },
-                  findings: findings.map(({ rule, severity, message, file, line }) => ({
-                    rule,
-                    severity,
-                    message,
-                    file,
-                    line,
-                  })),
-                }),
-              ),
-            ),
-          },
-        };
+        return { body: { items: waves.flatMap(({ number, gates }) => gates.map((run) => gateRunJson(number, run))) } };
       },
     }),
     endpoint("get /builds/{id}/plan", {

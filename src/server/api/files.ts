@@ -55,6 +55,18 @@ const writtenReply = z
 
 const tagOf = (id: string): string => `"${id}"`;
 
+async function listFolder(api: ApiContext, projectId: ProjectId, query: z.infer<typeof listQuery>) {
+  const commit = await commitOf(api, projectId, query);
+  const path = query.path === "" ? "" : checkedPath(query.path);
+  const entries = await api.app.ports.workspace.listFolder(projectId, commit, path);
+  if (entries === null) throw nothingAt(path, "folder");
+  const { after } = cursorValue(query.cursor, "number");
+  const rows = entries.map((entry, index) => ({ entry, index })).slice((after ?? -1) + 1);
+  const { limit } = query;
+  const shown = page(rows, { limit, cursorOf: ({ index }) => index, show: ({ entry }) => entryJson(entry) });
+  return { commit, path, ...shown };
+}
+
 /** The files of a project, at main or at a commit of one of its builds. */
 export function fileEndpoints(api: ApiContext): Endpoint[] {
   const { app } = api;
@@ -67,18 +79,7 @@ export function fileEndpoints(api: ApiContext): Endpoint[] {
       reply: pageOfFolder,
       async handle({ params, query }) {
         const { id: projectId } = await findProject(app, params.id);
-        const commit = await commitOf(api, projectId, query);
-        const path = query.path === "" ? "" : checkedPath(query.path);
-        const entries = await workspace.listFolder(projectId, commit, path);
-        if (entries === null) throw nothingAt(path, "folder");
-        const { after } = cursorValue(query.cursor, "number");
-        const rows = entries.map((entry, index) => ({ entry, index })).slice((after ?? -1) + 1);
-        const shown = page(rows, {
-          limit: query.limit,
-          cursorOf: ({ index }) => index,
-          show: ({ entry }) => entryJson(entry),
-        });
-        return { body: { commit, path, ...shown } };
+        return { body: await listFolder(api, projectId, query) };
       },
     }),
     endpoint("get /projects/{id}/files/{path}", {

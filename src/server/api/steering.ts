@@ -27,12 +27,16 @@ const rollbackBody = z.union([
 type Said = { readonly by: string; readonly about?: z.infer<typeof about> };
 const decisionOf = ({ by, about }: Said) => (about === undefined ? { by } : { by, about });
 
-export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
-  const { allTenants: ports } = app;
-  const steer = <Body extends z.ZodType>(
-    word: string,
-    { summary, body, act }: { summary: string; body: Body; act: (id: string, said: z.infer<Body>) => Promise<unknown> },
-  ): Endpoint =>
+interface Steering<Body extends z.ZodType> {
+  readonly summary: string;
+  readonly body: Body;
+  readonly act: (id: string, said: z.infer<Body>) => Promise<unknown>;
+}
+
+/** Returns what makes the endpoint of a word; it answers with the build as it is afterwards. */
+const steeringOf =
+  (app: ApiContext["app"]) =>
+  <Body extends z.ZodType>(word: string, { summary, body, act }: Steering<Body>): Endpoint =>
     endpoint(`post /builds/{id}/${word}`, {
       summary,
       params: idParams,
@@ -46,6 +50,10 @@ export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
         return { body: { ...showBuild(app, await readBuild(app, id)), ...(more as object | undefined) } };
       },
     });
+
+export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
+  const { allTenants: ports } = app;
+  const steer = steeringOf(app);
   const nothing = z.strictObject({});
   return [
     steer("cancel", {
