@@ -20,7 +20,7 @@ import { createProcessMeter, createRequestCounts, exposition, metricsType, type 
 import type { InngestEndpoint, PreviewHosts, ServedApp, ServedEngine, ServedMachine } from "./port.ts";
 import { problem, problemOf } from "./problem.ts";
 import { keepRegistered, type Registration } from "./registration.ts";
-import { type BodyPatience, bodyInTime, limitBody } from "./slow-body.ts";
+import { type BodyPatience, bodyInTime, limitRequest } from "./slow-body.ts";
 import { createWebhookRoutes, type WebhookSettings } from "./webhooks.ts";
 
 export interface ServerOptions {
@@ -105,7 +105,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const settings = options.webhooks ?? { githubSecrets: [], ciSecrets: [], triggers: noTriggers };
   routes.route("/", createWebhookRoutes({ app, callers, settings, rateLimit, patience, warn: options.warn }));
   routes.route("/", createConnectRoutes({ connection: app.ports.forges.github, backTo: "/settings" }));
-  routes.all("/mcp", limitBody(maxEventsBytes, patience), (context) => answerMcp(context, { callers, api: api.fetch }));
+  routes.all("/mcp", limitRequest(maxEventsBytes, patience), (context) => answerMcp(context, { callers, api: api.fetch }));
   if (options.dashboard !== undefined) routes.route("/", createDashboard(options.dashboard));
   const server = await listen(routes, options);
   const { port } = server.address() as AddressInfo;
@@ -187,7 +187,7 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
     return body(exposition(measures), 200, { "content-type": metricsType });
   });
 
-  routes.post("/e/:key", limitBody(maxEventsBytes, state.patience), async ({ req, json }) => {
+  routes.post("/e/:key", limitRequest(maxEventsBytes, state.patience), async ({ req, json }) => {
     if (!sameKey(req.param("key"), key)) {
       return problem(401, "unauthorized", "the event key is wrong", "`wavesmith serve` prints where the key is");
     }
@@ -204,7 +204,7 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
     return json({ ids: events.map((event) => event.id), status: 200, builds });
   });
 
-  routes.all(inngestPath, limitBody(maxCallBytes, state.patience), async ({ req }) => {
+  routes.all(inngestPath, limitRequest(maxCallBytes, state.patience), async ({ req }) => {
     const inngest = state.inngest();
     if (inngest !== null) return inngest.endpoint.handle(req.raw);
     return problem(404, "not-found", "no Inngest server calls functions here", "wavesmith serve --engine inngest");

@@ -41,8 +41,10 @@ function lateAnswer(bodyMs: number): Response {
   return answer;
 }
 
-/** Refuses bodies of more than `maxSize` bytes. A body that names no length is read here, in time. */
-export function limitBody(maxSize: number, patience: BodyPatience, remedy: string | null = null): MiddlewareHandler {
+/**
+ * Refuses bodies of more than `maxSize` bytes. A body that names no length is read here, in time.
+ */
+export function limitRequest(maxSize: number, patience: BodyPatience, remedy: string | null = null): MiddlewareHandler {
   const onError = () => problem(413, "too-large", `the body is larger than ${maxSize} bytes`, remedy);
   const limited = bodyLimit({ maxSize, onError });
   return async (context, next) => {

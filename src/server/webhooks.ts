@@ -14,7 +14,7 @@ import { createRateLimit, type RateLimit, tooManyRequests } from "./access/rate-
 import { recordRequest } from "./access/record-request.ts";
 import type { ServedApp } from "./port.ts";
 import { problem } from "./problem.ts";
-import { type BodyPatience, bodyInTime, limitBody } from "./slow-body.ts";
+import { type BodyPatience, bodyInTime, limitRequest } from "./slow-body.ts";
 
 // WH1. The signature of the body's bytes is checked before they are parsed, and a body without one
 // is not even read. A forged delivery leaves nothing but a line in the audit log, and at most 60 of
@@ -50,7 +50,7 @@ const forgedLinesPerMinute = 60;
 export function createWebhookRoutes(given: Omit<WebhookContext, "forgedLines">): Hono {
   const context = { ...given, forgedLines: createRateLimit(forgedLinesPerMinute, () => performance.now()) };
   const routes = new Hono();
-  const limit = (maxBytes: number) => limitBody(maxBytes, given.patience, "send the end of the log only");
+  const limit = (maxBytes: number) => limitRequest(maxBytes, given.patience, "send the end of the log only");
   routes.post("/webhooks/github", limit(maxGithubBytes), (request) => answerGithub(context, request));
   routes.post("/webhooks/ci", limit(maxReportBytes), (request) => answerReport(context, request));
   return routes;

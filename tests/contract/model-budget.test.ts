@@ -133,14 +133,14 @@ describe("a tenant with a limit in USD", () => {
     await liveModelAttempt(store);
     const base = { tenantId: "ten", projectId: modelProject, sandboxDriver: "local", network: "none" as const };
     const plan = (await store.builds.get({ id: modelBuild })).plan;
-    await store.builds.insert({ id: "bld-before", eventId: "before", status: "completed", plan, ...base });
-    await store.buildSpending.insert({ buildId: "bld-before", spentMicroUsd: 12_499_999 });
+    await store.builds.insert({ id: "bld-other", eventId: "before", status: "queued", plan, ...base });
+    await store.buildSpending.insert({ buildId: "bld-other", spentMicroUsd: 12_499_999 });
     const models = await provider(answerAll, {
       tenantLimits: { builds: null, tasks: null, sandboxes: null, usd: 12.5 },
     });
     await listens(models);
     expect((await ask(models, message())).status).toBe(200);
-    await store.buildSpending.update({ buildId: "bld-before" }, { spentMicroUsd: 12_500_000 });
+    await store.buildSpending.update({ buildId: "bld-other" }, { spentMicroUsd: 12_500_000 });
     const refused = await ask(models, message());
     expect([refused.status, JSON.parse(refused.text).error.message]).toEqual([
       402,

@@ -6,7 +6,7 @@ import { authenticate } from "../access/authenticate.ts";
 import { tooManyRequests } from "../access/rate-limit.ts";
 import { recordRequest } from "../access/record-request.ts";
 import { problem, problemOf } from "../problem.ts";
-import { type BodyPatience, bodyInTime, limitBody } from "../slow-body.ts";
+import { type BodyPatience, bodyInTime, limitRequest } from "../slow-body.ts";
 import { auditEndpoints } from "./audit.ts";
 import { buildPartEndpoints, waitingEndpoints } from "./build-parts.ts";
 import { buildEndpoints } from "./builds.ts";
@@ -81,7 +81,7 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
   const { callers, cookie, rateLimit } = api;
   const endpoints = endpointsOf(api);
   const endpointsFor = createEndpointsFor(api);
-  const limited = limitBody(maxBodyBytes, api);
+  const limited = limitRequest(maxBodyBytes, api);
   routes.use(`${base}/*`, authenticate(callers, cookie));
   routes.openAPIRegistry.registerComponent("securitySchemes", "key", { type: "http", scheme: "bearer" });
   for (const [index, one] of endpoints.entries()) {
