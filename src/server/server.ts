@@ -105,7 +105,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const settings = options.webhooks ?? { githubSecrets: [], ciSecrets: [], triggers: noTriggers };
   routes.route("/", createWebhookRoutes({ app, callers, settings, rateLimit, patience, warn: options.warn }));
   routes.route("/", createConnectRoutes({ connection: app.ports.forges.github, backTo: "/settings" }));
-  routes.all("/mcp", limitRequest(maxEventsBytes, patience), (context) => answerMcp(context, { callers, api: api.fetch }));
+  routes.all("/mcp", limitRequest(maxEventsBytes, patience), (context) =>
+    answerMcp(context, { callers, api: api.fetch }),
+  );
   if (options.dashboard !== undefined) routes.route("/", createDashboard(options.dashboard));
   const server = await listen(routes, options);
   const { port } = server.address() as AddressInfo;
