@@ -49,6 +49,7 @@ export async function apiTypes(): Promise<string> {
     warn: () => undefined,
     stopping,
     heartbeatMs: 15_000,
+    bodyMs: 0,
   } as ApiContext;
   return typesOf((await (await createApiRoutes(options).request("/openapi.json")).json()) as ApiDocument);
 }

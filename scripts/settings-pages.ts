@@ -6,7 +6,7 @@ const groups: readonly (readonly [title: string, names: RegExp])[] = [
   ["Sandboxes and previews", /^WAVESMITH_(SANDBOX|DOCKER|PREVIEW)/],
   ["Retention", /^WAVESMITH_(SNAPSHOT|RETENTION)/],
   ["Limits", /^WAVESMITH_(API_RATE|TASKS|TENANT)/],
-  ["Agents and models", /^WAVESMITH_(MODEL|AGENT|PRICES|COMPATIBLE|CASSETTE)|^(ANTHROPIC|OPENAI|GEMINI|CLAUDE)_/],
+  ["Agents and models", /^WAVESMITH_(MODEL|AGENT|ROLES|PRICES|COMPATIBLE|CASSETTE)|^(ANTHROPIC|OPENAI|GEMINI|CLAUDE)_/],
   ["GitHub and CI", /^WAVESMITH_(GITHUB|CI)_/],
   ["Events and messages", /^WAVESMITH_(EVENT|WEBHOOK|NOTIFY|SMTP)_/],
   ["Inngest", /^INNGEST_/],

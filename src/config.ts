@@ -1,8 +1,9 @@
 import { availableParallelism, totalmem } from "node:os";
 import { delimiter, resolve } from "node:path";
+import { briefAgents } from "./config/brief-agents.ts";
 import { type EngineSettings, engineSettings } from "./config/engine.ts";
 import { mailServer } from "./config/mail-server.ts";
-import { briefAgent, type ModelSettings, modelSettings, namedValues } from "./config/model-providers.ts";
+import { type ModelSettings, modelSettings, namedValues } from "./config/model-providers.ts";
 import { type GivenPreviewDomain, previewDomain } from "./config/preview-domain.ts";
 import { type SettingValues, settingsSchema } from "./config/settings.ts";
 import { readSettingsFile } from "./config/settings-file.ts";
@@ -69,8 +70,8 @@ export interface Config {
     readonly triggers: { readonly label: string; readonly assignee: string | null };
   };
   readonly models: ModelSettings;
-  /** The agent of builds from a brief; null if no setting names one. */
-  readonly briefAgent: AgentSpec | null;
+  /** The agents of builds from a brief, by their roles; empty if no setting names one. */
+  readonly briefAgents: Readonly<Record<string, AgentSpec>>;
   readonly processors: number;
   readonly memoryBytes: number;
   /** Our own keys and tokens by setting name; they must appear in no output. */
@@ -132,7 +133,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     },
     taskSlots: data.WAVESMITH_TASKS === "auto" ? "auto" : countOrNull(data.WAVESMITH_TASKS),
     models: modelSettings(data),
-    briefAgent: briefAgent(data),
+    briefAgents: briefAgents(data),
     processors: availableParallelism(),
     memoryBytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
     credentials: credentials(data),

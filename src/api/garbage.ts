@@ -1,9 +1,9 @@
 /** One thing that has outlived its retention setting. */
 export interface GarbageItem {
-  readonly kind: "build" | "output" | "branches" | "volume" | "snapshot";
+  readonly kind: "build" | "output" | "branches" | "volume" | "snapshot" | "upload";
   /** The name of the project. */
   readonly project: string;
-  /** The id of the build, sandbox or snapshot. */
+  /** The id of the build, sandbox, snapshot or upload. */
   readonly id: string;
   /** The disk space that it takes; null if only its driver knows. */
   readonly bytes: number | null;

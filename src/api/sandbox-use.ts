@@ -2,6 +2,7 @@ import { createMask } from "../coordinator/masking/masking.ts";
 import type { Ports } from "../coordinator/port.ts";
 import { sleepPreviewsOf } from "../coordinator/preview/sleep-preview.ts";
 import { WavesmithError } from "../domain/errors.ts";
+import type { ProjectId } from "../domain/ids.ts";
 import { mainRef } from "../domain/refs/ref-names.ts";
 import type { SandboxEndpoint } from "../sandbox/port.ts";
 import { ensureSandbox } from "../sandbox-lifecycle/ensure-sandbox.ts";
@@ -41,7 +42,10 @@ export async function latestSandbox({ store }: Ports, projectId: string): Promis
  * Starts a sandbox with the settings of its project's last build. If it was not running, it shows
  * main as it is now, because a rollback may have moved it. Fails with `not-found` without a build.
  */
-export async function startSandbox(ports: Ports, { projectId, driver }: SandboxRow): Promise<SandboxEndpoint> {
+export async function startSandbox(
+  ports: Ports,
+  { projectId, driver }: Pick<SandboxRow, "projectId" | "driver">,
+): Promise<SandboxEndpoint> {
   const before = await ports.driver(driver).find(projectId);
   const build = await ports.store.builds.find({ projectId }, { by: "position", descending: true });
   if (build === null) throw new WavesmithError("not-found", `no build of ${projectId} is known`);
@@ -49,6 +53,20 @@ export async function startSandbox(ports: Ports, { projectId, driver }: SandboxR
   const main = before === null ? await ports.workspace.resolve(projectId, mainRef) : null;
   if (main !== null) await ports.workspace.syncVolume(projectId, endpoint.guest, main);
   return endpoint;
+}
+
+/**
+ * Makes the sandbox of a project, or starts the one it has, with the settings of its last build.
+ * Fails with `not-found` without a build.
+ */
+export async function openSandbox(ports: Ports, projectId: ProjectId): Promise<SandboxRow> {
+  const build = await ports.store.builds.find({ projectId }, { by: "position", descending: true });
+  if (build === null)
+    throw new WavesmithError("not-found", `project ${projectId} has no build yet`, {
+      remedy: "its first build decides the sandbox's driver and network, and makes it",
+    });
+  await startSandbox(ports, { projectId, driver: build.sandboxDriver });
+  return latestSandbox(ports, projectId);
 }
 
 /**

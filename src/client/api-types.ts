@@ -12,7 +12,7 @@ export interface components {
     Doctor: { "ok": boolean; "checks": components["schemas"]["MachineCheck"][]; [key: string]: unknown; };
     File: { "path": string; "name": string; "kind": string; "sizeBytes": (number | null); [key: string]: unknown; };
     Folder: { "commit": string; "path": string; "items": components["schemas"]["File"][]; "nextCursor": (string | null); [key: string]: unknown; };
-    Garbage: { "kind": ("build" | "output" | "branches" | "volume" | "snapshot"); "project": string; "id": string; "bytes": (number | null); [key: string]: unknown; };
+    Garbage: { "kind": ("build" | "output" | "branches" | "volume" | "snapshot" | "upload"); "project": string; "id": string; "bytes": (number | null); [key: string]: unknown; };
     GateEvidence: { "sha": string; "command": (string | null); "exitCode": (number | null); "signal": (string | null); "timedOut": boolean; "durationMs": number; "outputTail": string; "tests": ({ "total": number; "passed": number; "failed": number; "skipped": number; "source": string; } | null); "notes": string[]; [key: string]: unknown; };
     GateFinding: { "rule": string; "severity": ("low" | "medium" | "high" | "critical"); "message": string; "file": (string | null); "line": (number | null); };
     GateRun: { "id": string; "wave": number; "gate": string; "round": number; "sha": string; "status": string; "verdict": (string | null); "reason": (string | null); "evidence": (components["schemas"]["GateEvidence"] | null); "findings": components["schemas"]["GateFinding"][]; "createdAt": string; "endedAt": (string | null); };
@@ -357,6 +357,8 @@ export interface paths {
   "/api/v1/sandboxes": {
     /** List sandboxes */
     get: { parameters: { query?: { "cursor"?: string; "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Sandbox"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Make the sandbox of a project, or start the one it has, as its last build would */
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "project": string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Sandbox"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/sandboxes/usage": {
     /** List sandboxes and kept volumes with what they use now: processors, memory and disk */

@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import { present } from "../domain/known.ts";
 import type { ModelLimits, ProviderName } from "../domain/models.ts";
-import type { AgentSpec } from "../domain/plan/plan.ts";
 import type { SettingValues } from "./settings.ts";
 import { durationMsOf } from "./units.ts";
 
@@ -43,11 +42,6 @@ export function modelSettings(data: SettingValues): ModelSettings {
     cassette:
       mode === undefined ? null : { mode: mode as "record" | "replay", folder: resolve(present(folder, "the folder")) },
   };
-}
-
-export function briefAgent({ WAVESMITH_AGENT: command, WAVESMITH_MODEL: model }: SettingValues): AgentSpec | null {
-  if (command !== undefined) return { runtime: "acp", command, model: model ?? null, prompt: null };
-  return model === undefined ? null : { runtime: "builtin", command: null, model, prompt: null };
 }
 
 function anthropicProvider(data: SettingValues): ModelProviderSettings[] {

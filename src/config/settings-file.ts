@@ -26,6 +26,7 @@ export const fileKeys = {
   "sandbox.reserveDisk": "WAVESMITH_SANDBOX_RESERVE_DISK",
   "agents.model": "WAVESMITH_MODEL",
   "agents.command": "WAVESMITH_AGENT",
+  "agents.roles": "WAVESMITH_ROLES",
   "models.patience": "WAVESMITH_MODEL_PATIENCE",
   "models.prices": "WAVESMITH_PRICES",
   "models.compatibleUrl": "WAVESMITH_COMPATIBLE_URL",
@@ -152,6 +153,7 @@ function checkEntries(entries: readonly Entry[]): SettingsText {
 /** The value in the form of an environment variable; null if it has the wrong type. */
 function textOf(name: SettingName, value: unknown): string | null {
   const separator = lists[name];
+  if (name === "WAVESMITH_ROLES") return typeof value === "object" ? JSON.stringify(value) : null;
   if (Array.isArray(value) && separator !== undefined)
     return value.every((one) => typeof one === "string" && !one.includes(separator)) ? value.join(separator) : null;
   if (typeof value === "boolean") return name === "WAVESMITH_SANDBOX_IDLE_SNAPSHOT" ? (value ? "1" : "0") : null;

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { driverChoices, driverNames } from "../sandbox/drivers/registry.ts";
+import { rolesText } from "./brief-agents.ts";
 import { githubSettings } from "./github-settings.ts";
 import { sizeBytesOf } from "./units.ts";
 
@@ -204,7 +205,9 @@ export const settingsSchema = z.object({
     .string()
     .regex(/^(\d{1,7}(\.\d{1,2})?|none)$/, "must be an amount such as 50 or 12.50, or none")
     .default("none")
-    .describe("how many USD a tenant may spend on models; the API refuses further builds then; or `none`"),
+    .describe(
+      "how many USD a tenant may spend on models; then its running builds make no more calls, and the API refuses further builds; or `none`",
+    ),
   WAVESMITH_EVENT_SECRETS: z
     .string()
     .regex(/^\s*[A-Za-z_]\w*(\s*,\s*[A-Za-z_]\w*)*\s*$/, "must be names, separated by commas")
@@ -323,6 +326,11 @@ export const settingsSchema = z.object({
     .min(1)
     .optional()
     .describe("the command of an ACP agent for `build --brief`, instead of the built-in agent"),
+  WAVESMITH_ROLES: rolesText
+    .optional()
+    .describe(
+      'the agents of single roles in `build --brief`, as JSON: `{"critic":{"runtime":"builtin","model":"openai:gpt-5"}}`; other roles use the two settings above, or the role `default` of this one',
+    ),
   WAVESMITH_PRICES: z
     .string()
     .optional()

@@ -36,8 +36,8 @@ export interface Ports extends LifecyclePorts {
   readonly egress: EgressDenials;
   readonly secrets: SecretValues;
   readonly planFiles: PlanFiles;
-  /** The agent for a build from a brief whose request names no agents. */
-  readonly briefAgent: AgentSpec | null;
+  /** The agents by their roles, for a build from a brief whose request names none. */
+  readonly briefAgents: Readonly<Record<string, AgentSpec>>;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly taskSlots: TaskSlots;
   /** False where the store shows the rows of one tenant alone (W11). */

@@ -35,6 +35,12 @@ export type OwnLimits = { readonly [Name in keyof TenantLimits]?: number | null 
 /** Returns the limits in force for a tenant. */
 export const limitsFor = (own: OwnLimits, defaults: TenantLimits): TenantLimits => ({ ...defaults, ...own });
 
+/** Says that a tenant has spent what it may; null while it has not. */
+export function spentUpText({ usd }: TenantLimits, microUsd: number): string | null {
+  if (usd === null || microUsd < usd * 1_000_000) return null;
+  return `this tenant has spent ${(microUsd / 1_000_000).toFixed(2)} of ${usd} USD`;
+}
+
 /**
  * How many tasks of all tenants may run at once; null: any number. `auto`: as many as the machine
  * has room for, while more than one tenant has work.

@@ -4,6 +4,7 @@ import { chmod, type FileHandle, open, rm, stat } from "node:fs/promises";
 import type { Server } from "node:http";
 import { connect } from "node:net";
 import { basename, dirname } from "node:path";
+import type { TenantLimits } from "../domain/access.ts";
 import { messageOf } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
 import type { Store } from "../store/port.ts";
@@ -19,6 +20,8 @@ export interface ModelsOptions extends OfferOptions {
   readonly store: Store;
   readonly ids: IdSource;
   readonly now: () => Date;
+  /** The limits of tenants that have no own ones; default: none. */
+  readonly tenantLimits?: TenantLimits;
   readonly cassette: Cassette | null;
   /** How long to keep listening for usage after an agent hung up; default: the usual time. */
   readonly drainMs?: number;

@@ -10,6 +10,7 @@ export interface ModelOwner {
   readonly kind: ModelOwnerKind;
   readonly id: string;
   readonly fence: number;
+  readonly tenantId: string;
   readonly buildId: string;
   /** Stable across runs, such as `api #1`; cassettes use it to identify calls. */
   readonly name: string;

@@ -38,7 +38,7 @@ const listSchema = z.array(eventSchema).min(1).max(100);
 type Incoming = z.infer<typeof eventSchema>;
 
 export interface IncomingOptions {
-  readonly ports: Pick<Ports, "store" | "environment" | "models" | "briefAgent" | "eventSecrets">;
+  readonly ports: Pick<Ports, "store" | "environment" | "models" | "briefAgents" | "eventSecrets">;
 }
 
 /** Parses the body of `POST /e/:key`: all of its events, or the first fault. */

@@ -2,7 +2,6 @@ import { createServer, type ServerOptions as HttpOptions, type RequestListener, 
 import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import { WebSocketServer } from "ws";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { buildIdForEvent } from "../domain/events/event-ids.ts";
@@ -21,6 +20,7 @@ import { createProcessMeter, createRequestCounts, exposition, metricsType, type 
 import type { InngestEndpoint, PreviewHosts, ServedApp, ServedEngine, ServedMachine } from "./port.ts";
 import { problem, problemOf } from "./problem.ts";
 import { keepRegistered, type Registration } from "./registration.ts";
+import { type BodyPatience, bodyInTime, limitRequest } from "./slow-body.ts";
 import { createWebhookRoutes, type WebhookSettings } from "./webhooks.ts";
 
 export interface ServerOptions {
@@ -48,6 +48,8 @@ export interface ServerOptions {
   readonly requestsPerMinute?: number | null;
   /** Milliseconds after which a silent stream shows that it lives; default 15 s. */
   readonly heartbeatMs?: number;
+  /** Milliseconds that the body of a request may take, but not of an upload; default 30 s. */
+  readonly bodyMs?: number;
 }
 
 export interface RunningServer {
@@ -60,6 +62,7 @@ export interface RunningServer {
   stop(graceMs?: number): Promise<void>;
 }
 
+const usualBodyMs = 30_000;
 const noTriggers = { label: "wavesmith", assignee: null };
 /** Enough for a plan of ten thousand tasks. */
 const maxEventsBytes = 4 * 1024 * 1024;
@@ -80,11 +83,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const stopping = new AbortController();
   const meter = createProcessMeter();
   const callers = await createCallers({ ports: app.ports, serveKey: options.key });
-  const routes = createRoutes(options, { installation, meter, callers, inngest: () => inngest });
   const cookie = createSessionCookie(installation, engine.serveOrigin?.startsWith("https:") === true);
   const rateLimit = createRateLimit(options.requestsPerMinute ?? null, () => performance.now());
   const machine = options.machine ?? null;
-  const streams = { stopping: stopping.signal, heartbeatMs: options.heartbeatMs ?? 15_000 };
+  const patience = { stopping: stopping.signal, bodyMs: options.bodyMs ?? usualBodyMs };
+  const routes = createRoutes(options, { installation, meter, callers, patience, inngest: () => inngest });
+  const times = { ...patience, heartbeatMs: options.heartbeatMs ?? 15_000 };
   const { serveOrigin } = engine;
   const api = createApiRoutes({
     app,
@@ -94,14 +98,16 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     cookie,
     rateLimit,
     warn: options.warn,
-    ...streams,
+    ...times,
   });
   api.onError((error) => problemOf(error, options.warn));
   routes.route("/", api);
   const settings = options.webhooks ?? { githubSecrets: [], ciSecrets: [], triggers: noTriggers };
-  routes.route("/", createWebhookRoutes({ app, callers, settings, warn: options.warn }));
+  routes.route("/", createWebhookRoutes({ app, callers, settings, rateLimit, patience, warn: options.warn }));
   routes.route("/", createConnectRoutes({ connection: app.ports.forges.github, backTo: "/settings" }));
-  routes.all("/mcp", limit(maxEventsBytes), (context) => answerMcp(context, { callers, api: api.fetch }));
+  routes.all("/mcp", limitRequest(maxEventsBytes, patience), (context) =>
+    answerMcp(context, { callers, api: api.fetch }),
+  );
   if (options.dashboard !== undefined) routes.route("/", createDashboard(options.dashboard));
   const server = await listen(routes, options);
   const { port } = server.address() as AddressInfo;
@@ -144,6 +150,7 @@ interface ServerState {
   readonly installation: string;
   readonly meter: ProcessMeter;
   readonly callers: Callers;
+  readonly patience: BodyPatience;
   /** Null with the embedded engine, and until the server listens. */
   readonly inngest: () => { readonly endpoint: InngestEndpoint; readonly registration: Registration } | null;
 }
@@ -182,12 +189,14 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
     return body(exposition(measures), 200, { "content-type": metricsType });
   });
 
-  routes.post("/e/:key", limit(maxEventsBytes), async ({ req, json }) => {
+  routes.post("/e/:key", limitRequest(maxEventsBytes, state.patience), async ({ req, json }) => {
     if (!sameKey(req.param("key"), key)) {
       return problem(401, "unauthorized", "the event key is wrong", "`wavesmith serve` prints where the key is");
     }
+    const text = await bodyInTime(req.text(), state.patience);
+    if (text instanceof Response) return text;
     const { store } = (await app.forTenant(app.tenant)).ports;
-    const events = await readIncoming(parseJson(await req.text()), { ports: { ...app.ports, store } });
+    const events = await readIncoming(parseJson(text), { ports: { ...app.ports, store } });
     const taken = await app.send(...events);
     const builds = events.flatMap(({ name, id }, index) =>
       name === "project/build.requested"
@@ -197,16 +206,13 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
     return json({ ids: events.map((event) => event.id), status: 200, builds });
   });
 
-  routes.all(inngestPath, limit(maxCallBytes), async ({ req }) => {
+  routes.all(inngestPath, limitRequest(maxCallBytes, state.patience), async ({ req }) => {
     const inngest = state.inngest();
     if (inngest !== null) return inngest.endpoint.handle(req.raw);
     return problem(404, "not-found", "no Inngest server calls functions here", "wavesmith serve --engine inngest");
   });
   return routes;
 }
-
-const limit = (maxSize: number) =>
-  bodyLimit({ maxSize, onError: () => problem(413, "too-large", `the body is larger than ${maxSize} bytes`) });
 
 function parseJson(text: string): unknown {
   try {

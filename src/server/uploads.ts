@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { createWriteStream, existsSync } from "node:fs";
-import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -10,20 +10,17 @@ import type { ServedApp } from "./port.ts";
 
 /** Enough for the history of a large project. */
 const maxUploadBytes = 512 * 1024 * 1024;
-/** A build reads its source when it starts, and may wait for its turn until then. */
-const keptMs = 30 * 24 * 3_600_000;
 
 const folderOf = ({ config }: ServedApp, projectId: string): string => join(config.dataDir, "uploads", projectId);
 
 /**
- * Stores a source that was uploaded for builds of a project, and removes old ones. Returns its id.
+ * Stores a source that was uploaded for builds of a project, until it is garbage. Returns its id.
  * Fails with `usage` for a body that is too large or no bundle.
  */
 export async function storeUpload(app: ServedApp, projectId: string, body: ReadableStream | null): Promise<string> {
   if (body === null) throw new WavesmithError("usage", "the body is empty: send a git bundle");
   const folder = folderOf(app, projectId);
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  await removeOld(folder);
   const file = join(folder, `${randomBytes(8).toString("hex")}.part`);
   try {
     const digest = await writeBounded(body, file);
@@ -52,14 +49,6 @@ async function writeBounded(body: ReadableStream, file: string): Promise<string>
   }
   await pipeline(Readable.fromWeb(body), counted, createWriteStream(file, { flags: "wx", mode: 0o600 }));
   return hash.digest("hex");
-}
-
-async function removeOld(folder: string): Promise<void> {
-  for (const name of await readdir(folder)) {
-    const path = join(folder, name);
-    const stats = await stat(path).catch(() => null); // another upload removed it
-    if (stats !== null && Date.now() - stats.mtimeMs > keptMs) await rm(path, { recursive: true, force: true });
-  }
 }
 
 /** Returns an uploaded source as a plan names one. Fails with `not-found`. */

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Context } from "hono";
 import { Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import { defaultTenant, tenantIdFor } from "../coordinator/build/request/project.ts";
 import { takeDelivery } from "../coordinator/outside/take-delivery.ts";
 import { type Caller, scopesWithin } from "../domain/access.ts";
@@ -11,10 +10,11 @@ import { readGithub } from "../webhooks/read-github.ts";
 import { readReport } from "../webhooks/read-report.ts";
 import { isSignedBy, looksSigned } from "../webhooks/signature.ts";
 import type { Callers } from "./access/callers.ts";
-import { createRateLimit, type RateLimit } from "./access/rate-limit.ts";
+import { createRateLimit, type RateLimit, tooManyRequests } from "./access/rate-limit.ts";
 import { recordRequest } from "./access/record-request.ts";
 import type { ServedApp } from "./port.ts";
 import { problem } from "./problem.ts";
+import { type BodyPatience, bodyInTime, limitRequest } from "./slow-body.ts";
 
 // WH1. The signature of the body's bytes is checked before they are parsed, and a body without one
 // is not even read. A forged delivery leaves nothing but a line in the audit log, and at most 60 of
@@ -33,10 +33,14 @@ interface WebhookContext {
   readonly callers: Callers;
   readonly settings: WebhookSettings;
   readonly warn: (message: string) => void;
+  readonly patience: BodyPatience;
+  readonly rateLimit: RateLimit;
   /** Strangers must not fill the database with lines about them. */
   readonly forgedLines: RateLimit;
 }
 
+/** Whoever signs reports without a key; all of them share one bucket (RL1). */
+const ciSystem = { keyId: "webhook ci", name: "signed reports" };
 /** GitHub sends at most 25 MB. */
 const maxGithubBytes = 25 * 1024 * 1024;
 const maxReportBytes = 4 * 1024 * 1024;
@@ -46,17 +50,11 @@ const forgedLinesPerMinute = 60;
 export function createWebhookRoutes(given: Omit<WebhookContext, "forgedLines">): Hono {
   const context = { ...given, forgedLines: createRateLimit(forgedLinesPerMinute, () => performance.now()) };
   const routes = new Hono();
+  const limit = (maxBytes: number) => limitRequest(maxBytes, given.patience, "send the end of the log only");
   routes.post("/webhooks/github", limit(maxGithubBytes), (request) => answerGithub(context, request));
   routes.post("/webhooks/ci", limit(maxReportBytes), (request) => answerReport(context, request));
   return routes;
 }
-
-const limit = (maxSize: number) =>
-  bodyLimit({
-    maxSize,
-    onError: () =>
-      problem(413, "too-large", `the body is larger than ${maxSize} bytes`, "send the end of the log only"),
-  });
 
 async function answerGithub(context: WebhookContext, { req }: Context): Promise<Response> {
   const { triggers } = context.settings;
@@ -70,7 +68,9 @@ async function answerGithub(context: WebhookContext, { req }: Context): Promise<
     );
   const signature = req.header("x-hub-signature-256");
   if (!looksSigned(signature)) return refuseForged(context, "github", "X-Hub-Signature-256 is missing");
-  const body = Buffer.from(await req.arrayBuffer());
+  const bytes = await bodyInTime(req.arrayBuffer(), context.patience);
+  if (bytes instanceof Response) return bytes;
+  const body = Buffer.from(bytes);
   if (!isSignedBy(githubSecrets, body, signature))
     return refuseForged(context, "github", "X-Hub-Signature-256 does not fit the body");
   const event = req.header("x-github-event") ?? "";
@@ -87,9 +87,13 @@ async function answerReport(context: WebhookContext, { req }: Context): Promise<
   const signature = req.header("x-hub-signature-256");
   const forged = "there is no valid key and no valid signature";
   if (caller === null && !looksSigned(signature)) return refuseForged(context, "ci", forged);
-  const body = Buffer.from(await req.arrayBuffer());
+  const bytes = await bodyInTime(req.arrayBuffer(), context.patience);
+  if (bytes instanceof Response) return bytes;
+  const body = Buffer.from(bytes);
   if (caller === null && !isSignedBy(context.settings.ciSecrets, body, signature))
     return refuseForged(context, "ci", forged);
+  const waitMs = context.rateLimit.waitMs(caller ?? ciSystem);
+  if (waitMs > 0) return tooManyRequests(caller ?? ciSystem, waitMs);
   if (caller !== null && !scopesWithin(caller.scope).includes("build"))
     return problem(403, "forbidden", "this key may only read", "use a key with the scope build");
   const app = caller === null ? context.app : await context.app.forTenant(caller);

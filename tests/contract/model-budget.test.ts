@@ -13,6 +13,7 @@ import {
   liveModelAttempt,
   modelAttempt,
   modelBuild,
+  modelProject,
   openTestModels,
   type TestModels,
 } from "../support/model-builds.ts";
@@ -123,6 +124,38 @@ const listens = ({ socket, token }: TestModels) =>
   until("the proxy listens", () =>
     callModelAt({ socketPath: socket, token, path: "/nowhere" }, {}).then(({ status }) => status === 404),
   );
+
+describe("a tenant with a limit in USD", () => {
+  const answerAll: Answer = (response) =>
+    void response.end(JSON.stringify({ usage: { input_tokens: 20, output_tokens: 10 } }));
+
+  it("makes no further call in any of its builds once it is spent, until the limit is raised", async () => {
+    await liveModelAttempt(store);
+    const base = { tenantId: "ten", projectId: modelProject, sandboxDriver: "local", network: "none" as const };
+    const plan = (await store.builds.get({ id: modelBuild })).plan;
+    await store.builds.insert({ id: "bld-other", eventId: "before", status: "queued", plan, ...base });
+    await store.buildSpending.insert({ buildId: "bld-other", spentMicroUsd: 12_499_999 });
+    const models = await provider(answerAll, {
+      tenantLimits: { builds: null, tasks: null, sandboxes: null, usd: 12.5 },
+    });
+    await listens(models);
+    expect((await ask(models, message())).status).toBe(200);
+    await store.buildSpending.update({ buildId: "bld-other" }, { spentMicroUsd: 12_500_000 });
+    const refused = await ask(models, message());
+    expect([refused.status, JSON.parse(refused.text).error.message]).toEqual([
+      402,
+      "wavesmith: over budget: this tenant has spent 12.50 of 12.5 USD; " +
+        "an operator can raise that with `wavesmith tenants limit`",
+    ]);
+    await store.tenants.update({ id: "ten" }, { limits: { usd: 20 } });
+    expect((await ask(models, message())).status).toBe(200);
+    await store.tenants.update({ id: "ten" }, { limits: { usd: 1 } });
+    expect((await ask(models, message())).status).toBe(402);
+    await store.tenants.update({ id: "ten" }, { limits: { usd: null } });
+    expect((await ask(models, message())).status).toBe(200);
+    expect(models.seen).toHaveLength(3);
+  });
+});
 
 describe("a call that a budget has no room for now", () => {
   it("waits for its turn: of five calls at once with room for one, each is made and none exceeds the budget", async () => {

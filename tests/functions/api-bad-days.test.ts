@@ -112,6 +112,44 @@ describe("the server on a bad day", { timeout: 180_000 }, () => {
     expect((await raw("/metrics")).status).toBe(200);
   });
 
+  it("answers a body that comes a byte at a time with 408, and closes the connection", async () => {
+    const hasty = await startServer({
+      ...{ app: fixture.app, engine: { kind: "embedded", serveOrigin: null }, key, host: "127.0.0.1", port: 0 },
+      ...{ inform: () => undefined, warn: () => undefined, bodyMs: 500 },
+    });
+    const slowly = ({ path, length, drop }: { path: string; length: string; drop: string }) =>
+      new Promise<string>((resolve) => {
+        const socket = connect(Number(new URL(hasty.origin).port), "127.0.0.1");
+        sockets.push(socket);
+        let answer = "";
+        const head = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\n`;
+        socket.write(`${head}Content-Type: application/json\r\n${length}\r\n\r\n`);
+        const drip = setInterval(() => socket.write(drop), 50);
+        socket.on("data", (part) => {
+          answer += part;
+        });
+        socket.on("error", () => undefined); // it is closed while a byte is on its way
+        socket.on("close", () => {
+          clearInterval(drip);
+          resolve(answer);
+        });
+      });
+    try {
+      const paths = ["/api/v1/projects", "/api/v1/plans/check", `/e/${key}`, "/webhooks/ci"];
+      const kinds = [
+        { length: "Content-Length: 1000", drop: " " },
+        { length: "Transfer-Encoding: chunked", drop: "1\r\n \r\n" },
+      ];
+      const requests = paths.flatMap((path) => kinds.map((kind) => ({ path, ...kind })));
+      const answers = await Promise.all(requests.map(slowly));
+      const statuses = answers.map((answer, index) => [requests[index]?.path, answer.split("\r\n")[0]]);
+      expect(statuses).toEqual(requests.map(({ path }) => [path, "HTTP/1.1 408 Request Timeout"]));
+      for (const answer of answers) expect(answer).toContain('"code":"timeout"');
+    } finally {
+      await hasty.stop(1_000);
+    }
+  });
+
   it("sends scripts in titles and output as data that no browser runs", async () => {
     for (const path of [`/builds/${build}`, `/builds/${build}/plan`, `/builds/${build}/tasks/a/logs`]) {
       const response = await raw(`/api/v1${path}`);

@@ -143,6 +143,12 @@ describe("the API", () => {
       exitCode: 0,
       stdout: "a\n",
     });
+    expect(await post("/sandboxes", { project })).toMatchObject({ status: 200, body: { state: "running" } });
+    const [sandbox] = (await ask("/sandboxes")).body.items;
+    expect((await ask(`/sandboxes/${sandbox?.id}`, { method: "DELETE" })).status).toBe(200);
+    expect(await post("/sandboxes", { project })).toMatchObject({ status: 201, body: { state: "running" } });
+    await post("/projects", { name: "unbuilt" });
+    expect((await post("/sandboxes", { project: "unbuilt" })).status).toBe(404);
     for (const path of ["/inbox", "/previews", `/builds/${id}/questions`])
       expect([path, (await ask(path)).body.items]).toEqual([path, []]);
   });

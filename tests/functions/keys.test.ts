@@ -250,6 +250,13 @@ describe("limits of the API", () => {
       for (const { headers } of refused) expect(Number(headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
       expect(await refused[0]?.json()).toMatchObject({ code: "capacity", remedy: expect.stringContaining("API_RATE") });
       expect((await ask(other.key)).status).toBe(200);
+      // Terminals and CI's reports count as well.
+      const headers = { authorization: `Bearer ${serveKey}`, "content-type": "application/json" };
+      const shells = Array.from({ length: 5 }, () => fetch(`${server.origin}/api/v1/builds/b/shell`, { headers }));
+      expect((await Promise.all(shells)).map(({ status }) => status)).toContain(429);
+      const report = () => fetch(`${server.origin}/webhooks/ci`, { method: "POST", headers, body: "{}" });
+      const reports = await Promise.all(Array.from({ length: 5 }, report));
+      expect(reports.map(({ status }) => status)).toContain(429);
     } finally {
       await server.stop();
       await fixture.close();

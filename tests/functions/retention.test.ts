@@ -1,4 +1,4 @@
-import { mkdir, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
@@ -76,6 +76,22 @@ describe("garbage collection", { timeout: 120_000 }, () => {
     expect(await kinds()).toEqual([]);
     expect(await fixture.app.garbage.collect()).toEqual([]);
     expect((await fixture.app.store.builds.list({})).map(({ id }) => id)).toEqual([waiting.id]);
+  });
+
+  it("removes old uploaded sources, but none that a build waits to read", async () => {
+    const { store, config } = fixture.app;
+    const waiting = await fixture.build({ ...one("a"), approval: "wave" });
+    const folder = join(config.dataDir, "uploads", fixture.projectId);
+    for (const name of ["src_a.git", "src_b.git", "src_c.git", "left.part"])
+      await mkdir(join(folder, name), { recursive: true });
+    const old = new Date(Date.now() - 31 * dayMs);
+    for (const name of ["src_a.git", "src_b.git", "left.part"]) await utimes(join(folder, name), old, old);
+    const source = { kind: "git" as const, url: join(folder, "src_b.git"), ref: "main" };
+    const { plan, planVersion } = await store.builds.get({ id: waiting.id });
+    await store.builds.update({ id: waiting.id }, { plan: { ...plan, source }, planVersion: planVersion + 1 });
+    expect((await kinds()).sort()).toEqual(["upload left.part", "upload src_a.git"]);
+    expect(await fixture.app.garbage.collect()).toHaveLength(2);
+    expect((await readdir(folder)).sort()).toEqual(["src_b.git", "src_c.git"]);
   });
 
   it("removes the volume of a sandbox that nobody uses, which the next build makes again", async () => {

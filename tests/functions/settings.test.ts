@@ -12,6 +12,7 @@ describe("the settings of a server", () => {
   let server: RunningServer;
   let plans: Server;
   let operator: string;
+  let changes = 0;
 
   const ask = async (
     key: string,
@@ -39,6 +40,7 @@ describe("the settings of a server", () => {
   beforeAll(async () => {
     plans = createServer(({ url }, response) => {
       if (url === "/plan.yaml") response.end(plan);
+      else if (url === "/changing.yaml") response.end(plan.replace("fetched", `fetched-${++changes}`));
       else response.end("name: faulty\ntasks: []\n");
     });
     await new Promise<void>((resolve) => plans.listen(0, "127.0.0.1", resolve));
@@ -91,7 +93,11 @@ describe("the settings of a server", () => {
     ] as const) {
       expect((await ask(key, "GET", "/settings")).status).toBe(status);
       expect((await ask(key, "PUT", "/settings", "{}")).status).toBe(status);
+      // It would send the provider's key to another address.
+      const elsewhere = JSON.stringify({ models: { compatibleUrl: "https://elsewhere.example" } });
+      expect((await ask(key, "PUT", "/settings", elsewhere)).status).toBe(status);
     }
+    expect((await ask(operator, "GET", "/settings")).body.text).not.toContain("elsewhere");
   });
 
   it("say from which hosts a build's plan may be fetched", { timeout: 60_000 }, async () => {
@@ -110,5 +116,19 @@ describe("the settings of a server", () => {
       body: { detail: expect.stringContaining("its address is not public") },
     });
     expect(await start({ planUrl: `http://${origin}/plan.yaml`, plan })).toMatchObject({ status: 400 });
+  });
+
+  it("start one build of a planUrl for an Idempotency-Key, whatever is at the address later", async () => {
+    const name = fixture.app.config.dataDir.split("/").at(-1) ?? "";
+    await ask(operator, "POST", "/projects", JSON.stringify({ name }));
+    const origin = `http://127.0.0.1:${(plans.address() as AddressInfo).port}`;
+    const start = (planUrl: string) =>
+      ask(operator, "POST", `/projects/${name}/builds`, JSON.stringify({ planUrl }), { "idempotency-key": "nightly" });
+    const first = await start(`${origin}/changing.yaml`);
+    const again = await start(`${origin}/changing.yaml`);
+    expect([first.status, again.status, again.body.id]).toEqual([201, 201, first.body.id]);
+    expect(changes).toBe(1);
+    expect((await start(`${origin}/plan.yaml`)).status).toBe(409);
+    await fixture.until(String(first.body.id));
   });
 });

@@ -193,7 +193,7 @@ function createWorld(seed: number) {
       events: { send: async (events) => runner.send(events) },
       secrets: { values: () => ({}), own: () => ({}) },
       planFiles: { write: async () => undefined, path: (name) => name },
-      briefAgent: null,
+      briefAgents: {},
       environment: {},
       eventSecrets: [],
       forgeRepositories: [],

@@ -6,7 +6,7 @@ import { planOfBrief, readBuildRequest, refuseForEvents } from "../../src/coordi
 const ports = (settings: Record<string, string> = {}) => ({
   environment: {},
   models: { lacks: () => null, isPriced: () => true } as never,
-  briefAgent: loadConfig(settings).briefAgent,
+  briefAgents: loadConfig(settings).briefAgents,
 });
 const model = { WAVESMITH_MODEL: "anthropic:claude-sonnet-4-5" };
 const read = (data: Record<string, unknown>, settings: Record<string, string> = model) =>
@@ -38,6 +38,20 @@ describe("a request with a brief", () => {
     expect(acp.default).toMatchObject({ runtime: "acp", command: "claude-agent-acp", model: null });
     const both = read({ brief: "x" }, { WAVESMITH_AGENT: "claude-agent-acp", WAVESMITH_MODEL: "anthropic:opus" });
     expect(both.plan.agents.critic).toMatchObject({ runtime: "acp", model: "anthropic:opus" });
+  });
+
+  it("uses the agents that the settings name for some roles", () => {
+    const roles = {
+      critic: { runtime: "builtin", model: "openai:strict", effort: "high" },
+      backend: { runtime: "acp", command: "codex-acp" },
+    };
+    const settings = { ...model, WAVESMITH_ROLES: JSON.stringify(roles) };
+    const { agents } = read({ brief: "x" }, settings).plan;
+    expect(agents).toMatchObject({ ...roles, default: { runtime: "builtin", model: model.WAVESMITH_MODEL } });
+    expect(Object.keys(agents)).toHaveLength(3);
+    expect(() => read({ brief: "x" }, { WAVESMITH_ROLES: JSON.stringify(roles) })).toThrow(/needs an agent/);
+    const alone = { WAVESMITH_ROLES: JSON.stringify({ default: roles.backend }) };
+    expect(read({ brief: "x" }, alone).plan.agents.critic).toMatchObject(roles.backend);
   });
 
   it("may name its own agents, with a prompt of the planner's", () => {

@@ -43,6 +43,21 @@ describe("the settings file", () => {
     expect(shown({}, "WAVESMITH_LOG")).toMatchObject({ value: "text", source: "default", line: null });
   });
 
+  it("has the agents of roles as a map, and names what is wrong with them", () => {
+    const { values, faults } = parseSettings(
+      'agents: { roles: { critic: { runtime: builtin, model: "openai:gpt-5" } } }\n',
+    );
+    expect(faults).toEqual([]);
+    expect(load(values).briefAgents).toMatchObject({ critic: { runtime: "builtin", model: "openai:gpt-5" } });
+    const wrong = (roles: string) =>
+      parseSettings(`agents: { roles: ${roles} }\n`).faults.map(({ message }) => message);
+    expect(wrong("{ critic: { runtime: builtin } }")).toEqual(["critic: the runtime builtin needs a model"]);
+    expect(wrong("{ critic: { runtime: acp, model: 'a:b' } }")).toEqual([expect.stringContaining("need a command")]);
+    expect(wrong("{ Critic: { runtime: acp, command: x } }")).toHaveLength(1);
+    expect(wrong("{ critic: { runtime: acp, command: x, secret: y } }")).toHaveLength(1);
+    expect(wrong("many")).toEqual(["has a value of another kind"]);
+  });
+
   it("shows no secret, and no password in a URL", () => {
     const env = {
       ANTHROPIC_API_KEY: "sk-ant-very-hidden",

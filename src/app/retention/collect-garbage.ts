@@ -72,6 +72,9 @@ async function removeOne(removing: Removing, one: Garbage, now: Date): Promise<b
       await removeOutput(sessionOf(pool), one.id, new Date(now.getTime() - (config.retention.logsMs ?? 0)));
       await rm(join(config.dataDir, "logs", `${one.id}.log`), { force: true });
       return true;
+    case "upload":
+      await rm(join(config.dataDir, "uploads", one.projectId, one.id), { recursive: true, force: true });
+      return true;
     case "branches":
       return whileEnded(pool, one.id, () => repositories.removeRefs(one.projectId, one.refs));
     case "build": {

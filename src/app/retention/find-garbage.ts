@@ -9,6 +9,7 @@ import { sessionOf } from "../../store/connection/session.ts";
 import type { Store } from "../../store/port.ts";
 import { findOldBuilds, findUnusedSandboxes, type OldBuild } from "../../store/statements/old-builds.ts";
 import { openRepositories, type Refs, type WholeRepositories } from "../../workspace/authority/whole-repository.ts";
+import { findOldUploads } from "./old-uploads.ts";
 
 // RT1. Only what is over goes: never anything of a build that runs or waits, of a project's newest
 // build or of its newest completed one, and never a restore point of a build that stays.
@@ -51,6 +52,8 @@ export async function findGarbage({ config, pool, store, now }: Places): Promise
     if (Object.keys(refs).length === 0) continue;
     garbage.push({ ...nameOf(build), kind: "branches", bytes: await repositories.sizeOf(build.projectId, refs), refs });
   }
+  for (const { path, ...upload } of await findOldUploads({ config, store, now }))
+    garbage.push({ ...upload, kind: "upload", bytes: await sizeOfFolder(path), refs: {} });
   return [...garbage, ...(await findVolumes({ config, pool, store, now })), ...(await findSnapshots({ store, now }))];
 }
 

@@ -97,21 +97,25 @@ interface Role {
  * The agent of a role that the plan does not configure: a role without a runtime uses the plan's
  * `default`.
  */
-function rolesOf({ briefAgent }: Config): Role[] {
-  const agentList =
-    briefAgent === null
+function rolesOf({ briefAgents }: Config): Role[] {
+  const ofBrief = (role: string) => briefAgents[role] ?? briefAgents.default;
+  const usual = (role: string): string => {
+    const agent = ofBrief(role);
+    return agent === undefined
       ? "the plan's `default`"
-      : `the plan's \`default\`; ${agentText(briefAgent)} in a build from a brief`;
+      : `the plan's \`default\`; ${agentText(agent)} in a build from a brief`;
+  };
+  const planner = ofBrief("planner");
   const without: Readonly<Record<string, string>> = {
     default: "the plan's `default`: used for every role without a runtime",
     critic: "static checks only, unless the plan configures it",
-    planner: briefAgent === null ? "nothing: set WAVESMITH_MODEL or WAVESMITH_AGENT" : agentText(briefAgent),
+    planner: planner === undefined ? "nothing: set WAVESMITH_MODEL or WAVESMITH_AGENT" : agentText(planner),
     fixer: "the plan's `default`; without it nothing is fixed",
   };
-  return builtInRoles.map((role) => ({ role, runtime: without[role] ?? agentList }));
+  return builtInRoles.map((role) => ({ role, runtime: without[role] ?? usual(role) }));
 }
 
-const agentText = ({ runtime, command, model }: NonNullable<Config["briefAgent"]>): string =>
+const agentText = ({ runtime, command, model }: Config["briefAgents"][string]): string =>
   [runtime, command, model].filter((part) => part !== null).join(" ");
 
 type Report = Awaited<ReturnType<typeof reportAgents>>;

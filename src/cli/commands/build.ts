@@ -92,7 +92,8 @@ export async function buildBrief(context: Context, text: string, options: BriefO
   const isSent = (await context.server()) !== null;
   const config = await context.config();
   // Without a choice of ours, the server's own agent plans and builds.
-  const agents = isSent && config.briefAgent === null && prompt === null ? null : agentsOfBrief(config, prompt);
+  const agents =
+    isSent && config.briefAgents.default === undefined && prompt === null ? null : agentsOfBrief(config, prompt);
   const isEmpty = options.source === undefined || options.source === "empty";
   const source = isEmpty ? undefined : sourceFrom(options.source);
   const budget = options.budget === undefined ? undefined : budgetFrom(options.budget);

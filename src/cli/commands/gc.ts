@@ -11,6 +11,7 @@ const kinds = {
   branches: "branches of a build's tasks",
   volume: "volume of an unused sandbox",
   snapshot: "snapshot",
+  upload: "uploaded source",
 } as const;
 
 interface GcOptions {

@@ -1,6 +1,7 @@
 // W10. Before it is made, each call reserves its worst case in one row-locked update; it is settled
 // exactly once.
 
+import { limitsFor, spentUpText, type TenantLimits } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { IdSource } from "../../domain/ids.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
@@ -20,6 +21,8 @@ export interface LedgerParts {
   readonly now: () => Date;
   /** Null if unknown. */
   readonly priceOf: (provider: string, model: string) => Price | null;
+  /** The limits of tenants that have no own ones; default: none. */
+  readonly tenantLimits?: TenantLimits;
   /** How long a call waits for room in a budget; default: half an hour. */
   readonly longestWaitMs?: number;
 }
@@ -43,7 +46,9 @@ export function createModelLedger(parts: LedgerParts): ModelLedger {
   return {
     findOwner: (kind, id, fence) => findOwner(parts, kind, id, fence),
     async reserve(reservation, signal) {
-      const { buildId } = reservation.owner;
+      const { tenantId, buildId } = reservation.owner;
+      const spent = await tenantSpent(parts, tenantId);
+      if (spent !== null) return { callId: null, isOver: true, reason: `over budget: ${spent}; ${raise}` };
       const quick = queue.isEmpty(buildId) ? await reserveWhole(parts, reservation) : null;
       const granted = quick ?? (await waitForRoom(parts, queue, reservation, signal));
       if (granted.callId !== null) ours.add(granted.callId);
@@ -72,6 +77,18 @@ export function createModelLedger(parts: LedgerParts): ModelLedger {
     },
   };
 }
+
+/**
+ * Says that a tenant has no money left for one more call; null if it has. Calls that were made
+ * before may still spend more than that.
+ */
+async function tenantSpent({ store, tenantLimits }: LedgerParts, tenantId: string): Promise<string | null> {
+  const limits = limitsFor((await store.tenants.find({ id: tenantId }))?.limits ?? {}, tenantLimits ?? noLimits);
+  return limits.usd === null ? null : spentUpText(limits, (await store.tenantSpending(tenantId)).microUsd);
+}
+
+const raise = "an operator can raise that with `wavesmith tenants limit`";
+const noLimits: TenantLimits = { builds: null, tasks: null, sandboxes: null, usd: null };
 
 /** Waits until the budget has room for a call; until then the call has a row of its own. */
 async function waitForRoom(
@@ -131,7 +148,7 @@ async function findOwner(
   if (found === null || (found.build.status === "running") !== (kind !== "session")) return null;
   const { build, name } = found;
   const tools = providerToolsOf(build.network, build.plan);
-  return { kind, id, fence, buildId: build.id, name, budget: budgetOf(build.plan), tools };
+  return { kind, id, fence, tenantId: build.tenantId, buildId: build.id, name, budget: budgetOf(build.plan), tools };
 }
 
 const budgetOf = ({ limits: { budget } }: Plan) => ({ tokens: budget.tokens, usd: budget.usd });

@@ -1,4 +1,5 @@
 import type { Caller } from "../../domain/access.ts";
+import { problemWith } from "../problem.ts";
 
 // RL1. Each key has a bucket that holds a minute's worth of requests and refills steadily. Sessions
 // share the bucket of their key. It is counted by this process alone.
@@ -17,7 +18,7 @@ export interface RateLimit {
   /**
    * Counts one request. Returns 0, or how many milliseconds to wait because there were too many.
    */
-  waitMs(caller: Caller): number;
+  waitMs(caller: Pick<Caller, "keyId">): number;
 }
 
 /** Creates the limit; `perMinute` null means none. `now` is in milliseconds. */
@@ -39,3 +40,10 @@ export function createRateLimit(perMinute: number | null, now: () => number): Ra
     },
   };
 }
+
+/** The answer to a request over the limit. */
+export const tooManyRequests = ({ name }: Pick<Caller, "name">, waitMs: number): Response =>
+  problemWith(429, "capacity", `the key "${name}" has made too many requests`, {
+    remedy: "try again later; WAVESMITH_API_RATE sets how many a minute are allowed",
+    retryAfterMs: waitMs,
+  });

@@ -23,6 +23,8 @@ export interface ApiContext {
   readonly stopping: AbortSignal;
   /** Milliseconds after which a silent stream shows that it lives. */
   readonly heartbeatMs: number;
+  /** Milliseconds that a request's body may take. */
+  readonly bodyMs: number;
 }
 
 /** The request that a handler gets; each part has passed its schema. */

@@ -5,7 +5,7 @@ import { type ApiContext, type Endpoint, endpoint } from "./endpoint.ts";
 
 const itemReply = z
   .looseObject({
-    kind: z.enum(["build", "output", "branches", "volume", "snapshot"]),
+    kind: z.enum(["build", "output", "branches", "volume", "snapshot", "upload"]),
     project: z.string(),
     id: z.string(),
     bytes: z.number().nullable(),

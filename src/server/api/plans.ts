@@ -139,7 +139,8 @@ async function start(
 ) {
   const given = requestOf(body);
   if (given instanceof Response) return given;
-  const { interactive = false, ...said } = await withFetchedPlan(app, given);
+  const eventId = eventIdOf(header("idempotency-key"), project.id);
+  const { interactive = false, ...said } = await withFetchedPlan(app, given, eventId);
   if (said.project !== undefined && said.project !== project.name)
     throw new WavesmithError("usage", `this address is of the project ${project.name}, not of ${said.project}`);
   const faults = said.plan === undefined ? [] : faultsOf(said.plan, body, app.ports.environment);
@@ -156,11 +157,7 @@ async function start(
   const source = asked === undefined ? {} : sourceIn(data, uploadedSource(app, project.id, asked.upload));
   refuseForEvents(data, app.ports);
   const { tenant } = app.tenant;
-  const key = header("idempotency-key");
-  if (key !== undefined && (key.length > 200 || key.trim() === ""))
-    throw new WavesmithError("usage", "an Idempotency-Key has 1 to 200 characters");
-  const own = key === undefined ? randomUUID() : createHash("sha256").update(`${project.id} ${key}`).digest("hex");
-  const event = { id: `project/build.requested:api-${own}:0`, data: { ...data, ...source, tenant, interactive } };
+  const event = { id: eventId, data: { ...data, ...source, tenant, interactive } };
   const { buildId, repeated } = await requestBuild(app.ports, event, app.config.sandboxDriver);
   sendSoon(app);
   const view = await createBuildReader(app.ports.store, buildId).read();
@@ -168,11 +165,30 @@ async function start(
   return { headers, body: showBuild(app, view) };
 }
 
-/** Puts the plan that a request names by its address into the request, as text. */
-async function withFetchedPlan({ config }: ServedApp, { planUrl, ...said }: z.infer<typeof requestSchema>) {
+/** Returns the id of a request; the same key of a project means the same request. */
+function eventIdOf(key: string | undefined, projectId: ProjectId): string {
+  if (key !== undefined && (key.length > 200 || key.trim() === ""))
+    throw new WavesmithError("usage", "an Idempotency-Key has 1 to 200 characters");
+  const own = key === undefined ? randomUUID() : createHash("sha256").update(`${projectId} ${key}`).digest("hex");
+  return `project/build.requested:api-${own}:0`;
+}
+
+/**
+ * Puts the plan that a request names by its address into the request, as text. A repeated request
+ * gets the plan that was fetched for the first one, because another may be at its address by now.
+ */
+async function withFetchedPlan(
+  { config, ports }: ServedApp,
+  said: z.infer<typeof requestSchema>,
+  eventId: string,
+): Promise<z.infer<typeof requestSchema>> {
+  const { planUrl } = said;
   if (planUrl === undefined) return said;
   if (said.plan !== undefined || said.brief !== undefined)
     throw new WavesmithError("usage", "a request has one of plan, planUrl and brief");
+  const before = await ports.store.outbox.find({ eventId });
+  const stored: Readonly<Record<string, unknown>> = before?.data ?? {};
+  if (stored.planUrl === planUrl && stored.plan !== undefined) return { ...said, plan: stored.plan };
   return { ...said, plan: await fetchPlan(planUrl, { privateHosts: config.planHosts }) };
 }
 

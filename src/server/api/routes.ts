@@ -1,12 +1,12 @@
 import type { HttpBindings } from "@hono/node-server";
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import { type Caller, scopesWithin } from "../../domain/access.ts";
-import { WavesmithError } from "../../domain/errors.ts";
 import { authenticate } from "../access/authenticate.ts";
+import { tooManyRequests } from "../access/rate-limit.ts";
 import { recordRequest } from "../access/record-request.ts";
-import { problem, problemOf, problemWith } from "../problem.ts";
+import { problem, problemOf } from "../problem.ts";
+import { type BodyPatience, bodyInTime, limitRequest } from "../slow-body.ts";
 import { auditEndpoints } from "./audit.ts";
 import { buildPartEndpoints, waitingEndpoints } from "./build-parts.ts";
 import { buildEndpoints } from "./builds.ts";
@@ -41,7 +41,6 @@ import { tenantEndpoints } from "./tenants.ts";
 const base = "/api/v1";
 /** Enough for a plan of ten thousand tasks. */
 const maxBodyBytes = 4 * 1024 * 1024;
-const bodyMs = 30_000;
 const problemReply = z
   .looseObject({ status: z.number(), code: z.string(), detail: z.string(), remedy: z.string().optional() })
   .openapi("Problem");
@@ -76,17 +75,13 @@ const endpointsOf = (api: ApiContext): Endpoint[] => [
   ...bundleEndpoints(api),
 ];
 
-const limited = bodyLimit({
-  maxSize: maxBodyBytes,
-  onError: () => problem(413, "too-large", `the body is larger than ${maxBodyBytes} bytes`),
-});
-
 /** Creates the routes under `/api/v1`, `/openapi.json` and `/docs`. */
 export function createApiRoutes(api: ApiContext): OpenAPIHono {
   const routes = new OpenAPIHono();
-  const { callers, cookie, rateLimit, stopping } = api;
+  const { callers, cookie, rateLimit } = api;
   const endpoints = endpointsOf(api);
   const endpointsFor = createEndpointsFor(api);
+  const limited = limitRequest(maxBodyBytes, api);
   routes.use(`${base}/*`, authenticate(callers, cookie));
   routes.openAPIRegistry.registerComponent("securitySchemes", "key", { type: "http", scheme: "bearer" });
   for (const [index, one] of endpoints.entries()) {
@@ -95,10 +90,10 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
     if (one.body === null || !("upload" in one.body)) routes.on(one.method.toUpperCase(), path, limited);
     routes.on(one.method.toUpperCase(), path, async (context) => {
       const caller = context.get("caller");
-      if (caller === null) return refusal(one, null, context) ?? answer(context, one, stopping);
-      const respond = async () => answer(context, (await endpointsFor(caller))[index] ?? one, stopping);
+      if (caller === null) return refusal(one, null, context) ?? answer(context, one, api);
+      const respond = async () => answer(context, (await endpointsFor(caller))[index] ?? one, api);
       const waitMs = rateLimit.waitMs(caller);
-      if (waitMs > 0) return tooMany(caller, waitMs);
+      if (waitMs > 0) return tooManyRequests(caller, waitMs);
       const response = refusal(one, caller, context) ?? (await respond().catch((error) => problemOf(error, api.warn)));
       const action = `${one.method.toUpperCase()} ${one.path}`;
       if (one.method !== "get" && one.needs !== "read" && one.needs !== "nothing")
@@ -175,32 +170,28 @@ function refusal({ needs }: Endpoint, caller: Caller | null, context: Context): 
   );
 }
 
-const tooMany = ({ name }: Caller, waitMs: number): Response =>
-  problemWith(429, "capacity", `the key "${name}" has made too many requests`, {
-    remedy: "try again later; WAVESMITH_API_RATE sets how many a minute are allowed",
-    retryAfterMs: waitMs,
-  });
-
-async function answer(context: Context, one: Endpoint, stopping: AbortSignal): Promise<Response> {
+async function answer(context: Context, one: Endpoint, patience: BodyPatience): Promise<Response> {
   const call = {
     caller: context.get("caller"),
     params: checked(one.params, context.req.param(), "the path"),
     query: checked(one.query, context.req.query(), "the query"),
-    body: await bodyOf(context, one, stopping),
+    body: await bodyOf(context, one, patience),
     header: (name: string) => context.req.header(name),
     gone: context.req.raw.signal,
     isAllowed: async () => (await context.get("findCaller")()) !== null,
     // A tool of `/mcp` calls without a connection of its own.
     hangUp: () => void (context.env as Partial<HttpBindings> | undefined)?.outgoing?.destroy(),
   };
+  if (call.body instanceof Response) return call.body;
   const reply = await one.handle(call as unknown as ApiCall<never, never, never>);
   return reply instanceof Response ? reply : jsonReply(context, { status: one.status, ...reply });
 }
 
-async function bodyOf(context: Context, { body }: Endpoint, stopping: AbortSignal): Promise<unknown> {
+async function bodyOf(context: Context, { body }: Endpoint, patience: BodyPatience): Promise<unknown> {
   if (body === null) return undefined;
   if ("upload" in body) return context.req.raw.body;
-  const text = await inTime(context.req.text(), stopping);
+  const text = await bodyInTime(context.req.text(), patience);
+  if (text instanceof Response) return text;
   if ("plan" in body) return { text, format: formatOf(text, context.req.header("content-type") ?? "") };
   return checked(body.schema, text === "" ? {} : parseJson(text), "the body");
 }
@@ -209,17 +200,6 @@ async function bodyOf(context: Context, { body }: Endpoint, stopping: AbortSigna
 function formatOf(text: string, contentType: string): "json" | "yaml" {
   if (/yaml/i.test(contentType)) return "yaml";
   return /json/i.test(contentType) || /^\s*[{[]/.test(text) ? "json" : "yaml";
-}
-
-/** Gives up on a client that sends its body too slowly. */
-async function inTime(text: Promise<string>, stopping: AbortSignal): Promise<string> {
-  const late = AbortSignal.any([AbortSignal.timeout(bodyMs), stopping]);
-  const tooSlow = new Promise<never>((_, reject) => {
-    const fail = () => reject(new WavesmithError("usage", "the body did not arrive in time"));
-    if (late.aborted) fail();
-    late.addEventListener("abort", fail, { once: true });
-  });
-  return Promise.race([text, tooSlow]);
 }
 
 function register(routes: OpenAPIHono, one: Endpoint): void {

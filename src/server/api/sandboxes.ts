@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { openSandboxes, type ProjectSandboxes } from "../../api/project-sandboxes.ts";
-import { execInSandbox, latestSandbox, sandboxJson } from "../../api/sandbox-use.ts";
+import { execInSandbox, latestSandbox, openSandbox, sandboxJson } from "../../api/sandbox-use.ts";
 import { stopPreview } from "../../coordinator/preview/preview.ts";
 import { requestPreview } from "../../coordinator/preview/request-preview.ts";
 import { wakePreview } from "../../coordinator/preview/wake-preview.ts";
@@ -87,6 +87,18 @@ export function sandboxEndpoints(api: ApiContext): Endpoint[] {
       async handle() {
         const { sandboxes: items, warnings } = await sandboxes.list();
         return { body: { items, warnings } };
+      },
+    }),
+    endpoint("post /sandboxes", {
+      summary: "Make the sandbox of a project, or start the one it has, as its last build would",
+      body: z.strictObject({ project: z.string().min(1).max(100) }),
+      reply: sandboxReply,
+      status: 201,
+      async handle({ body: { project } }) {
+        const { id } = await findProject(api.app, project);
+        const running = await ports.store.sandboxes.find({ projectId: id, state: "running" });
+        const row = await openSandbox(allTenants, id);
+        return { status: running?.id === row.id ? 200 : 201, body: sandboxJson(row) };
       },
     }),
     endpoint("delete /sandboxes/{id}", {

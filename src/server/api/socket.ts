@@ -3,6 +3,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { WSContext } from "hono/ws";
 import { type Caller, scopesWithin } from "../../domain/access.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { tooManyRequests } from "../access/rate-limit.ts";
 import { recordRequest } from "../access/record-request.ts";
 import type { ServedApp } from "../port.ts";
 import { problem, problemOf } from "../problem.ts";
@@ -90,6 +91,8 @@ async function admit(
       `the key "${caller.name}" may only ${caller.scope}`,
       "use a key with the scope build",
     );
+  const waitMs = api.rateLimit.waitMs(caller);
+  if (waitMs > 0) return tooManyRequests(caller, waitMs);
   if (context.req.header("upgrade")?.toLowerCase() !== "websocket")
     return problem(426, "usage", "this address opens a terminal over a WebSocket", `${command} does`);
   const id = context.req.param("id") ?? "";

@@ -123,12 +123,13 @@ function sourceOf(plan: unknown): { path?: unknown; git?: unknown } {
 
 /** Reads a `project/build.requested` event. Fails with `plan-invalid`, naming every fault. */
 export function readBuildRequest(
-  ports: Pick<Ports, "environment" | "models" | "briefAgent">,
+  ports: Pick<Ports, "environment" | "models" | "briefAgents">,
   event: { id: string; data: unknown },
   defaultDriver: string,
 ): BuildRequest {
   const data = requestSchema.parse(event.data);
-  if (data.planUrl !== undefined) {
+  // The API puts the plan that it has fetched beside its address.
+  if (data.planUrl !== undefined && data.plan === undefined) {
     throw new WavesmithError("unsupported", "a build from planUrl is not supported yet", { remedy: "send a plan" });
   }
   if (data.brief !== undefined && data.plan !== undefined) {
@@ -236,15 +237,16 @@ export function planOfBrief({ text, project, source, agents, budget, deliver }: 
 }
 
 /**
- * Returns the configured agent for every role; `prompt`, if not null, replaces the planner's
- * prompt. Declares the critic, because only a declared critic reviews. Fails with `environment` if
- * no agent is configured.
+ * Returns the configured agents; `prompt`, if not null, replaces the planner's prompt. Declares the
+ * critic, because only a declared critic reviews. Fails with `environment` without an agent for
+ * every role.
  */
 export function agentsOfBrief(
-  { briefAgent }: Pick<Ports, "briefAgent">,
+  { briefAgents }: Pick<Ports, "briefAgents">,
   prompt: string | null = null,
 ): Record<string, unknown> {
-  if (briefAgent === null) {
+  const { default: usual } = briefAgents;
+  if (usual === undefined) {
     throw new WavesmithError(
       "environment",
       "a brief needs an agent, and neither WAVESMITH_MODEL nor WAVESMITH_AGENT is set",
@@ -254,6 +256,7 @@ export function agentsOfBrief(
       },
     );
   }
-  const agent = agentFile(briefAgent);
-  return { default: agent, critic: agent, ...(prompt === null ? {} : { planner: { ...agent, prompt } }) };
+  const named = Object.entries({ critic: usual, ...briefAgents });
+  const agents = Object.fromEntries(named.map(([role, agent]) => [role, agentFile(agent)]));
+  return prompt === null ? agents : { ...agents, planner: { ...agentFile(briefAgents.planner ?? usual), prompt } };
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { limitsFor } from "../../../domain/access.ts";
+import { limitsFor, spentUpText } from "../../../domain/access.ts";
 import { WavesmithError } from "../../../domain/errors.ts";
 import { buildIdForEvent } from "../../../domain/events/event-ids.ts";
 import { eventSchemas } from "../../../domain/events/events.ts";
@@ -61,8 +61,9 @@ async function refuseOverLimits(
   tenantId: string,
 ): Promise<void> {
   const tenant = await transaction.tenants.find({ id: tenantId });
-  const { builds, usd } = limitsFor(tenant?.limits ?? {}, tenantLimits);
-  if (builds === null && usd === null) return;
+  const limits = limitsFor(tenant?.limits ?? {}, tenantLimits);
+  const { builds } = limits;
+  if (builds === null && limits.usd === null) return;
   if (tenant !== null) await transaction.lockTenant(tenantId);
   const unfinished = await transaction.builds.pick({ tenantId, status: unfinishedStatuses }, ["id"]);
   if (builds !== null && unfinished.length >= builds)
@@ -74,12 +75,9 @@ async function refuseOverLimits(
         retryAfterMs,
       },
     );
-  const { microUsd } = await transaction.tenantSpending(tenantId);
-  if (usd !== null && microUsd >= usd * 1_000_000)
-    throw new WavesmithError("capacity", `this tenant has spent ${(microUsd / 1_000_000).toFixed(2)} of ${usd} USD`, {
-      remedy: "`wavesmith tenants limit` sets the limit",
-      retryAfterMs,
-    });
+  const spent = spentUpText(limits, (await transaction.tenantSpending(tenantId)).microUsd);
+  if (spent !== null)
+    throw new WavesmithError("capacity", spent, { remedy: "`wavesmith tenants limit` sets the limit", retryAfterMs });
 }
 
 const unfinishedStatuses = ["queued", "running", "waiting", "cancelling"] as const;
