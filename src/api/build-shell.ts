@@ -110,7 +110,10 @@ here=$(mktemp -d) && mkfifo "$here/typed" "$here/tty" && exec 3<&0 || exit
   done <&3
 } >"$here/typed" 2>/dev/null &
 start='exec "$(command -v bash || command -v sh)"'
-exec script --quiet --return --command "tty >'$here/tty'; stty rows $1 cols $2; $start" /dev/null <"$here/typed"
+script --quiet --return --command "tty >'$here/tty'; stty rows $1 cols $2; $start" /dev/null <"$here/typed"
+code=$?
+kill $!
+exit $code
 `;
 /** The reader takes each line whole into its memory. */
 const lineBytes = 32 * 1024;
