@@ -290,7 +290,8 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
   it("merges a request itself once its head is approved, where there is no queue", async () => {
     await open();
     const repo = newName();
-    const { pulls } = await server.repository(repo);
+    const { pulls, writers } = await server.repository(repo);
+    writers.add("ada");
     const build = await fixture.build(planFor(repo, { merge: "when-approved" }));
     await settled(build.id, "open");
     await later();
