@@ -88,17 +88,23 @@ async function isIdle(app: App): Promise<boolean> {
   return open.rowCount === 0 && (await app.store.outbox.list({ sentAt: null })).length === 0;
 }
 
-/** The first head is refused by CI and a reviewer. CI passes any later one. */
+/**
+ * The first head is refused by CI and a reviewer. CI passes any later one. The review and the check
+ * come in one delivery, because the build goes on after either: a process that dies between them
+ * would leave a build whose next head has another answer.
+ */
 async function answerAsGitHub(app: App, request: PullRequestRow, token: string): Promise<void> {
   const { repo, sha, branch, waveNumber } = request;
   if (request.number !== null) {
     const isFirst = waveNumber === 1;
     const check = checkOf({ repo, sha, branch, isRed: isFirst });
-    const facts = isFirst ? [...wordsOn(repo, request.number), check] : [check];
-    for (const fact of facts) {
-      const reading = { facts: [fact], ignored: null };
+    const words = isFirst ? wordsOn(repo, request.number).map((fact) => [fact]) : [];
+    const refusals = isFirst ? [reviewOn(repo, request.number), check] : [check];
+    for (const facts of [...words, refusals]) {
+      const reading = { facts, ignored: null };
+      const { origin, kind } = facts[0]!;
       const { tenantId } = request;
-      await takeDelivery(app.ports, { id: `github:${fact.origin}`, tenantId, event: fact.kind, reading });
+      await takeDelivery(app.ports, { id: `github:${origin}`, tenantId, event: kind, reading });
     }
     if (!isFirst) await passCheck({ repo, sha, token });
   }
@@ -106,20 +112,25 @@ async function answerAsGitHub(app: App, request: PullRequestRow, token: string):
   await askDuePullRequests({ ...app.ports, clock }, "all");
 }
 
+const wrong = "this is wrong";
+
 function wordsOn(repository: string, number: number): OutsideFact[] {
   const on = { repository, number, by: "octo" };
-  const text = "this is wrong";
   const place = { file: "one.txt", line: 1, url: null };
   return [
-    { ...on, kind: "comment", origin: "comment-1", text, ...place },
+    { ...on, kind: "comment", origin: "comment-1", text: wrong, ...place },
     { ...on, kind: "comment", origin: "comment-2", text: "never mind", ...place },
     { ...on, kind: "thread", origin: "thread-1", comments: ["comment-2"], resolved: true },
     { ...on, kind: "command", origin: "command-1", verb: "help", text: "" },
     { ...on, kind: "command", origin: "command-2", verb: "cancel", text: "", by: "mallory" },
     { ...on, kind: "closed", origin: "closed-1", merged: false },
-    { ...on, kind: "review", origin: "review-1", state: "changes_requested", text, sha: null },
   ];
 }
+
+const reviewOn = (repository: string, number: number): OutsideFact => ({
+  ...{ kind: "review", repository, number, by: "octo", origin: "review-1" },
+  ...{ state: "changes_requested", text: wrong, sha: null },
+});
 
 const checkOf = (check: { repo: string; sha: string; branch: string; isRed: boolean }): OutsideFact => ({
   ...{ kind: "check", repository: check.repo, origin: `check-${check.sha}`, branch: check.branch, sha: check.sha },
