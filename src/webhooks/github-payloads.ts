@@ -11,7 +11,7 @@ const id = z.number().int();
 const user = z.object({ login: z.string().max(100), type: z.string().max(50).default("User") });
 const base = z.object({
   action: z.string().max(100).optional(),
-  repository: z.object({ full_name: z.string().regex(/^[\w.-]{1,100}\/[\w.-]{1,100}$/) }),
+  repository: z.object({ full_name: z.string().regex(/^[\w.-]{1,100}\/[\w.-]{1,100}$/), id: id.optional() }),
   sender: user.optional(),
 });
 const label = z.object({ name: z.string().max(100) }).optional();
@@ -80,25 +80,8 @@ export const githubPayloads = {
       output: z.object({ title: text, summary: text, text }).partial().nullish(),
     }),
   }),
-  check_suite: base.extend({
-    check_suite: z.object({
-      head_sha: z.string().max(64),
-      head_branch: z.string().max(500).nullish(),
-      conclusion: z.string().max(50).nullish(),
-    }),
-  }),
-  workflow_run: base.extend({
-    workflow_run: z.object({
-      id,
-      run_attempt: id.default(1),
-      name: text,
-      head_sha: z.string().max(64),
-      head_branch: z.string().max(500).nullish(),
-      conclusion: z.string().max(50).nullish(),
-      html_url: url,
-      updated_at: moment,
-    }),
-  }),
+  check_suite: base,
+  workflow_run: base,
   status: base.extend({
     id,
     sha: z.string().max(64),

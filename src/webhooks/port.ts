@@ -97,6 +97,8 @@ export interface ReadDelivery {
   readonly facts: readonly OutsideFact[];
   /** Why there is nothing to do; null if there are facts. */
   readonly ignored: string | null;
+  /** The name that the forge's repository has now, and its id, which a rename does not change. */
+  readonly repository?: { readonly name: string; readonly id: string };
 }
 
 /** The label and the assignee that start a build of an issue. */

@@ -178,7 +178,11 @@ export function readGithub(event: string, payload: unknown, triggers: IssueTrigg
 
 function readKnown<Event extends GithubEvent>(event: Event, payload: unknown, triggers: IssueTriggers): ReadDelivery {
   const parsed = githubPayloads[event].safeParse(payload);
-  if (parsed.success) return readers[event](parsed.data as GithubPayload<Event>, triggers);
+  if (parsed.success) {
+    const { full_name: name, id } = parsed.data.repository;
+    const reading = readers[event](parsed.data as GithubPayload<Event>, triggers);
+    return id === undefined ? reading : { ...reading, repository: { name, id: String(id) } };
+  }
   const faults = parsed.error.issues.slice(0, 5).map(({ path, message }) => `${path.join(".")}: ${message}`);
   throw new WavesmithError("usage", `the payload of ${event} is not as GitHub documents it: ${faults.join("; ")}`);
 }

@@ -3,7 +3,9 @@ import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { retryPullRequests } from "../../src/coordinator/forge/pull-request.ts";
+import { takeCommand } from "../../src/coordinator/outside/forge-commands.ts";
 import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import type { CommandVerb } from "../../src/domain/events/outside.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import {
@@ -22,7 +24,10 @@ const repository = { full_name: "octo/app" };
 const fixer = { runtime: "command", command: "cat > prompt.txt; echo blue > a.txt" };
 const plan = {
   ...{ gates: { testing: false, integration: false }, agents: { fixer }, network: "none", approval: "wave" },
-  tasks: [{ id: "a", run: "echo red > a.txt" }],
+  tasks: [
+    { id: "a", run: "echo red > a.txt" },
+    { id: "b", run: "echo b > b.txt", dependsOn: ["a"] },
+  ],
 };
 
 /** The planner drafts one task; its agent writes a file; the critic finds nothing. */
@@ -140,6 +145,12 @@ describe("a webhook of GitHub", () => {
     const unknown = { repository: { full_name: "octo/other" }, ...command("/wavesmith cancel", 1) };
     expect((await send("issue_comment", unknown)).body.answer).toContain("no project delivers to octo/other");
     expect((await send("push", { ref: 1 })).status).toBe(400);
+    const ofChecks = await send("check_suite", { action: "completed", check_suite: { conclusion: "failure" } });
+    expect(ofChecks).toMatchObject({
+      ...{ status: 202, body: { answer: "nothing to do: its check runs report by themselves" } },
+    });
+    const ofWorkflow = await send("workflow_run", { action: "completed", workflow_run: { conclusion: "failure" } });
+    expect(ofWorkflow.body.answer).toBe("nothing to do: its jobs report as check runs");
   });
 
   it("tells an outsider once that nothing follows, and starts nothing", async () => {
@@ -184,13 +195,47 @@ describe("a webhook of GitHub", () => {
     expect(await fixture.app.store.ciChecks.list({ buildId })).toMatchObject([{ name: "unit", conclusion: "failed" }]);
   });
 
+  /** Carries out a command as the webhook's function does, or repeats that after a crash. */
+  const carryOut = async (verb: CommandVerb, id: number) => {
+    const { tenantId, projectId } = await fixture.app.store.builds.get({ id: buildId });
+    const place = { repository: "octo/app", number: 1, origin: `github:octo/app:comment:${id}`, by: "octo" };
+    const data = { tenantId, projectId, project: "octo/app", buildId, ...place, verb, text: "" };
+    return takeCommand(fixture.app.ports, data, "local");
+  };
+  const secondWaits = () =>
+    until(async () => {
+      const wave = await fixture.app.store.waves.find({ buildId, number: 2 });
+      return wave?.status === "waiting" && (await buildNow()).status === "waiting";
+    });
+  const buildNow = () => fixture.app.store.builds.get({ id: buildId });
+
   it("approves for somebody who may push, and answers", async () => {
     await send("issue_comment", command("/wavesmith approve", 31));
-    expect(await fixture.until(buildId, (build) => build.status === "completed")).toMatchObject({
-      status: "completed",
-    });
+    await secondWaits();
     await until(() => replies().some((text) => text.includes(`Approved. Build ${buildId} goes on.`)));
     expect(await fixture.app.store.approvals.list({ buildId })).toMatchObject([{ decision: "approved", by: "octo" }]);
+  });
+
+  it("does what a command says once, when a crash repeats its step while the next wave waits", async () => {
+    const before = await buildNow();
+    expect(await carryOut("approve", 31)).toBe(`Approved. Build ${buildId} goes on.`);
+    expect(await buildNow()).toEqual(before);
+    await carryOut("reject", 32);
+    await fixture.until(buildId, ({ status }) => status === "failed");
+    await carryOut("retry", 33);
+    await secondWaits();
+    const retried = await buildNow();
+    for (const [verb, id] of [["reject", 32] as const, ["retry", 33] as const]) await carryOut(verb, id);
+    expect(await buildNow()).toEqual(retried);
+    await carryOut("cancel", 34);
+    await fixture.until(buildId, ({ status }) => status === "cancelled");
+    await carryOut("retry", 35);
+    await secondWaits();
+    expect(await carryOut("cancel", 34)).toBe(`Build ${buildId} is being cancelled.`);
+    await carryOut("approve", 36);
+    expect(await fixture.until(buildId, ({ status }) => status === "completed")).toMatchObject({ reason: null });
+    const decisions = (await fixture.app.store.approvals.list({ buildId })).map(({ decision }) => decision);
+    expect(decisions.sort()).toEqual(["approved", "approved", "rejected"]);
   });
 
   it("delivers a build of an issue as a request that closes the issue, and links to it there once", async () => {
@@ -260,5 +305,22 @@ describe("a webhook of GitHub", () => {
     expect(made()!.body).not.toContain("Closes");
     await expect.poll(() => pull.comments.at(-1)?.body, { timeout: 30_000 }).toContain("answers this request in");
     await fixture.app.ports.driver(fixture.app.config.sandboxDriver).remove(projectId, { volume: true });
+  });
+
+  it("follows a repository that was renamed, from the first webhook under its new name", async () => {
+    const { id, pulls } = github.state.find("octo/app")!;
+    const { buildId: delivered, number } = await fixture.app.store.pullRequests.get({ repoId: String(id), number: 2 });
+    github.state.rename("octo/app", "octo/door");
+    const comment = {
+      ...{ action: "created", issue: { number, title: "", body: "" } },
+      comment: { id: 71, body: "/wavesmith help", user: { login: "octo", type: "User" } },
+    };
+    const ofAnother = await send("issue_comment", { ...comment, repository: { full_name: "octo/door", id: id + 1 } });
+    expect(ofAnother.body.answer).toContain("no project delivers to octo/door");
+    const { body } = await send("issue_comment", { ...comment, repository: { full_name: "octo/door", id } });
+    expect(body.answer).toContain("is passed on to the project");
+    const said = () => pulls.find((pull) => pull.number === number)!.comments.map((one) => one.body);
+    await expect.poll(() => said().join(), { timeout: 30_000 }).toContain("Comments may begin with");
+    expect(await fixture.app.store.pullRequests.list({ buildId: delivered })).toMatchObject([{ repo: "octo/door" }]);
   });
 });

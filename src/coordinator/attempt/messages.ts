@@ -4,6 +4,7 @@ import { endedBuildStatuses, type TaskStatus } from "../../domain/status.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
 import type { AttemptRow, BuildRow, MessageRow, StoreTransaction, TaskRow } from "../../store/port.ts";
 import { eventsOf } from "../build-events.ts";
+import { findNote, insertNote } from "../outside/origin-note.ts";
 import type { Ports } from "../port.ts";
 
 // Messages of people to the agents of tasks.
@@ -58,9 +59,9 @@ export async function tellTask(
       const remedy = `wavesmith status ${buildId}`;
       throw new WavesmithError("not-found", `build ${buildId} has no task ${taskKey}`, { remedy });
     }
-    const before = origin === undefined ? null : await transaction.webhookDeliveries.find({ id: `told:${origin}` });
+    const before = await findNote(transaction, origin);
     if (before !== null) {
-      const message = await transaction.messages.get({ id: Number(before.answer) });
+      const message = await transaction.messages.get({ id: Number(before) });
       const attempt = message.attemptId === null ? null : await transaction.attempts.get({ id: message.attemptId });
       return { build, message, attempt };
     }
@@ -73,15 +74,7 @@ export async function tellTask(
       ...(attempt === null ? {} : { attemptId: attempt.id, number: numbered + 1 }),
     });
     await eventsOf(transaction, build).taskTold(task, message);
-    if (origin !== undefined) {
-      const own = {
-        id: `told:${origin}`,
-        tenantId: build.tenantId,
-        event: "agent/task.told",
-        receivedAt: ports.clock.now(),
-      };
-      await transaction.webhookDeliveries.insert({ ...own, answer: String(message.id) });
-    }
+    await insertNote(transaction, ports, build, { origin, event: "agent/task.told", answer: String(message.id) });
     return { build, message, attempt };
   });
   const { build, message, attempt } = told;

@@ -11,6 +11,7 @@ import { eventsOf } from "../build-events.ts";
 import { retryPullRequests } from "../forge/pull-request.ts";
 import { previewIsDue } from "../gate/gate-due.ts";
 import { advance } from "../next/advance.ts";
+import { findNote, insertNote, retriedNote } from "../outside/origin-note.ts";
 import { isOther, type OtherAgent, withOtherAgent } from "../plan/other-agent.ts";
 import { refuseWithoutModels } from "../plan/plan-models.ts";
 import type { Ports } from "../port.ts";
@@ -25,22 +26,23 @@ import { deadlineFrom } from "./deadline.ts";
  * Makes an ended build run again; new attempts for what failed. Delivers again what a forge
  * refused. Fails with `conflict` when there is nothing to do again, or when it could only offer a
  * rejected tree again: `unchanged` does that. `model` and `agent` replace those of the plan from
- * now on.
+ * now on. A repetition with the same `origin` changes nothing (OG1).
  */
 export async function retryBuild(
   ports: Ports,
   buildId: string,
-  { unchanged = false, ...replacement }: OtherAgent & { unchanged?: boolean } = {},
+  { unchanged = false, origin, ...replacement }: OtherAgent & { unchanged?: boolean; origin?: string } = {},
 ): Promise<void> {
+  if ((await findNote(ports.store, origin)) !== null) return;
   const build = await ports.store.builds.get({ id: buildId });
   const plan = withOtherAgent(build.plan, replacement);
   if (isOther(replacement)) refuseWithoutModels(ports.models, plan);
   if (build.status === "completed") {
-    if ((await retryPullRequests(ports, buildId)) > 0) return;
+    if ((await retryPullRequests(ports, buildId, { origin })) > 0) return;
     throw new WavesmithError("conflict", `build ${buildId} is completed: there is nothing to retry`);
   }
   if (build.status !== "failed" && build.status !== "cancelled") {
-    if ((await retryPullRequests(ports, buildId, ["blocked", "closed"])) > 0) return;
+    if ((await retryPullRequests(ports, buildId, { origin, status: ["blocked", "closed"] })) > 0) return;
     throw new WavesmithError("conflict", `build ${buildId} is ${build.status}: it has not ended yet`, {
       remedy: `wavesmith resume ${buildId}`,
     });
@@ -74,6 +76,7 @@ export async function retryBuild(
     await reopenTasks(transaction, buildId);
     if (wave !== null) await reopenWave(transaction, ports, itemAt(updated, 0), wave, head);
     if (wave !== null) await askPreview(transaction, itemAt(updated, 0), wave);
+    await insertNote(transaction, ports, present, { origin, ...retriedNote });
     await advance(transaction, ports, buildId);
   });
 }

@@ -2,6 +2,7 @@ import { type PullRequestStatus, requestBranch } from "../../domain/forge.ts";
 import { derivedId } from "../../domain/ids.ts";
 import type { BuildRow, PullRequestRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { eventsOf } from "../build-events.ts";
+import { insertNote, retriedNote } from "../outside/origin-note.ts";
 import type { Ports } from "../port.ts";
 import { usesForges } from "./may-deliver.ts";
 
@@ -66,16 +67,23 @@ export async function askDuePullRequests(
   }
 }
 
-/** Requests at once the deliveries of a build with these statuses. Returns how many there are. */
+/**
+ * Requests at once the deliveries of a build with these statuses, for a person's `retry` that may
+ * have an origin (OG1). Returns how many there are.
+ */
 export async function retryPullRequests(
   { store, clock }: Pick<Ports, "store" | "clock">,
   buildId: string,
-  status: readonly PullRequestStatus[] = [...unsettled, "closed"],
+  {
+    status = [...unsettled, "closed"],
+    origin,
+  }: { status?: readonly PullRequestStatus[]; origin?: string | undefined } = {},
 ): Promise<number> {
   return store.transaction("ask-pull-request", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     const rows = await transaction.pullRequests.list({ buildId, status });
     for (const { id } of rows) await askFor({ transaction, clock }, build, { id }, { tries: 0 });
+    if (rows.length > 0) await insertNote(transaction, { clock }, build, { origin, ...retriedNote });
     return rows.length;
   });
 }

@@ -48,16 +48,16 @@ interface Steering {
 async function steer(ports: Ports, { buildId, verb, by, text, origin }: Steering): Promise<string> {
   switch (verb) {
     case "retry":
-      await retryBuild(ports, buildId);
+      await retryBuild(ports, buildId, { origin });
       return `Build ${buildId} runs again.`;
     case "approve":
-      await approveWave(ports, buildId, { by });
+      await approveWave(ports, buildId, { by, origin });
       return `Approved. Build ${buildId} goes on.`;
     case "reject":
-      await rejectWave(ports, buildId, { by, reason: text === "" ? "no reason was given" : text });
+      await rejectWave(ports, buildId, { by, origin, reason: text === "" ? "no reason was given" : text });
       return "Rejected. `/wavesmith retry` gives your reason to the fixer.";
     case "cancel":
-      return (await requestCancel(ports, buildId, `cancelled by ${by} on GitHub`))
+      return (await requestCancel(ports, buildId, `cancelled by ${by} on GitHub`, { origin }))
         ? `Build ${buildId} is being cancelled.`
         : `Build ${buildId} has already ended.`;
     case "tell": {

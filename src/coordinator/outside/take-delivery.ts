@@ -38,12 +38,26 @@ export async function takeDelivery(
       const { answer } = await transaction.webhookDeliveries.get({ id });
       return { answer, repeated: true };
     }
+    if (reading.repository !== undefined) await followRename(transaction, reading.repository);
     const answers = [];
     for (const fact of reading.facts) answers.push(await takeFact(transaction, ports, fact));
     const answer = reading.ignored === null ? answers.join("; ") : `nothing to do: ${reading.ignored}`;
     await transaction.webhookDeliveries.update({ id }, { answer });
     return { answer, repeated: false };
   });
+}
+
+/**
+ * Notes a repository's new name at its requests, by which we find its builds and its project. The
+ * next delivery would note it as well, but people write under the new name at once.
+ */
+async function followRename(
+  transaction: StoreTransaction,
+  { name: repo, id: repoId }: NonNullable<ReadDelivery["repository"]>,
+): Promise<void> {
+  const requests = await transaction.pullRequests.pick({ forge: "github", repoId }, ["id", "repo"]);
+  const renamed = requests.filter((request) => request.repo !== repo);
+  if (renamed.length > 0) await transaction.pullRequests.update({ id: renamed.map(({ id }) => id) }, { repo });
 }
 
 /** Turns a fact into its event. Returns what will be done, in words. */

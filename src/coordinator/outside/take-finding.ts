@@ -3,6 +3,7 @@ import { liveWaveStatuses } from "../../domain/status.ts";
 import type { Ports } from "../port.ts";
 import { addFinding, giveToFixer } from "./give-to-fixer.ts";
 import { lookAgain } from "./look-again.ts";
+import { findNote, insertNote } from "./origin-note.ts";
 
 const longestText = 20_000;
 
@@ -35,17 +36,12 @@ export const takeReview = (ports: Ports, review: EventData<"forge/review.submitt
     const build = await transaction.lockBuild(review.buildId);
     await lookAgain(transaction, ports, { buildId: build.id });
     if (review.state === "approved") return "the delivery looks at the approval";
-    const own = { id: `done:${origin}`, tenantId: build.tenantId, event: "forge/review.submitted" };
-    const first = await transaction.webhookDeliveries.insertIfAbsent({
-      ...own,
-      answer: "",
-      receivedAt: ports.clock.now(),
-    });
-    if (first === null) return (await transaction.webhookDeliveries.get({ id: own.id })).answer;
+    const before = await findNote(transaction, origin);
+    if (before !== null) return before;
     const text = `A reviewer asked for changes. ${review.text.trim()}`.trim().slice(0, longestText);
     const finding = { origin, by, sha, text, file: null, line: null, log: null };
     const answer = await giveToFixer({ transaction, ports, build, finding });
-    await transaction.webhookDeliveries.update({ id: own.id }, { answer });
+    await insertNote(transaction, ports, build, { origin, event: "forge/review.submitted", answer });
     return answer;
   });
 

@@ -4,6 +4,7 @@ import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { latestWaveOf } from "../../store/queries/waves.ts";
 import { eventsOf } from "../build-events.ts";
 import { advance } from "../next/advance.ts";
+import { findNote, insertNote } from "../outside/origin-note.ts";
 import type { Ports } from "../port.ts";
 import { personsHead } from "./wave-head.ts";
 
@@ -14,6 +15,8 @@ export interface PersonDecision {
   readonly by: string | null;
   /** The wave and head an event is about; an event about others came late and changes nothing. */
   readonly about?: { readonly waveNumber: number; readonly sha: string | null };
+  /** Identifies the comment it came from: a repetition decides nothing again (OG1). */
+  readonly origin?: string;
 }
 
 /**
@@ -89,10 +92,12 @@ async function decide(
   await ports.store.transaction(`wave-${decision.is}`, async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     const wave = await latestWaveOf(transaction, buildId);
-    const { about } = decision;
+    const { is: answer, about, origin } = decision;
+    if ((await findNote(transaction, origin)) !== null) return;
     if (about !== undefined && !isAbout(wave, about)) return;
     if (wave?.status === "waiting" && build.status === "waiting") {
       await write(transaction, build, wave);
+      await insertNote(transaction, ports, build, { origin, event: `project/wave.${answer}`, answer });
       await advance(transaction, ports, buildId);
       return;
     }

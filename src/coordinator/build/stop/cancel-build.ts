@@ -2,6 +2,7 @@ import type { BuildRow, StoreTransaction } from "../../../store/port.ts";
 import { eventsOf } from "../../build-events.ts";
 import { abandonGate } from "../../gate/gate-run.ts";
 import { advance } from "../../next/advance.ts";
+import { findNote, insertNote } from "../../outside/origin-note.ts";
 import type { Ports } from "../../port.ts";
 
 // W13. A cancel sets the row to `cancelling`, which stops every operation except keeping work,
@@ -10,19 +11,24 @@ import type { Ports } from "../../port.ts";
 
 /**
  * Requests a build's cancellation. Returns false if it has already ended, or has started and was to
- * be cancelled only `unlessStarted`.
+ * be cancelled only `unlessStarted`. A repetition with the same `origin` requests nothing again
+ * (OG1).
  */
 export async function requestCancel(
   ports: Ports,
   buildId: string,
   reason: string,
-  { unlessStarted = false } = {},
+  { unlessStarted = false, origin }: { unlessStarted?: boolean; origin?: string } = {},
 ): Promise<boolean> {
   return ports.store.transaction("request-cancel", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
+    if ((await findNote(transaction, origin)) !== null) return true;
     if (unlessStarted && build.status !== "queued") return false;
+    if (!["queued", "running", "waiting", "cancelling"].includes(build.status)) return false;
+    await insertNote(transaction, ports, build, {
+      ...{ origin, event: "project/build.cancel-requested", answer: reason },
+    });
     if (build.status === "cancelling") return true;
-    if (!["queued", "running", "waiting"].includes(build.status)) return false;
     if (build.status === "queued") {
       await cancelQueued(transaction, ports, build, reason);
       return true;
