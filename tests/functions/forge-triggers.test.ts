@@ -153,6 +153,7 @@ describe("wavesmith.yaml in a repository", () => {
     const before = (await builds()).length;
     const delivery = randomUUID();
     await Promise.all([label(70, "Build-Me", "octo", delivery), label(70, "Build-Me", "octo", delivery)]);
+    await site.answers("forge-label");
     await label(70, "build-me", "octo");
     await site.answers("forge-label");
     expect(await builds()).toHaveLength(before + 1);
