@@ -103,6 +103,7 @@ const commits = [
   "modelCalls.remove",
   "modelCalls.update",
   "previews.update",
+  "pullRequests.update",
   "sandboxes.update",
   "snapshots.insert",
   "snapshots.update",
