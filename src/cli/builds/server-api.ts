@@ -14,11 +14,12 @@ export interface ServerApi {
 export async function serverApi(context: Context): Promise<ServerApi | null> {
   const server = await context.server();
   if (server === null) return null;
-  const [{ askServer }, { inOurWords }, { dataOf }] = await Promise.all([
-    import("./ask-server.ts"),
+  const [{ fetchPatiently }, { inOurWords }, { createClient, dataOf }] = await Promise.all([
+    import("./patient-fetch.ts"),
     import("./server-errors.ts"),
     import("../../client/client.ts"),
   ]);
-  const { client } = askServer(server, context.warn);
-  return { ...server, api: client.api, ask: (call) => inOurWords(dataOf(call)) };
+  const { url, key } = server;
+  const { api } = createClient({ baseUrl: url, fetch: fetchPatiently, ...(key === null ? {} : { key }) });
+  return { ...server, api, ask: (call) => inOurWords(dataOf(call)) };
 }
