@@ -71,7 +71,11 @@ it("works on a server with the output of a data directory", { timeout: 600_000 }
   expect(git("show", "wavesmith/shop:two.txt")).toBe("two\n");
   expect((await onServer("deliver", id)).text).toContain("is there already");
 
-  const slow = place.plan("slow", [{ id: "sleep", run: "echo begun; sleep 600" }], noGates);
+  // Without a source it would begin with the repository that is here now.
+  const slow = place.plan("slow", [{ id: "sleep", run: "echo begun; sleep 600" }], {
+    source: { path: "./seed" },
+    ...noGates,
+  });
   const running = onServer("build", slow);
   const begun = async () => (await onServer("logs", "--project", "slow")).text.includes("begun");
   await expect.poll(begun, { timeout: 60_000 }).toBe(true);

@@ -130,7 +130,9 @@ describe("a schedule", () => {
     expect(await builds()).toHaveLength(1);
   });
 
-  it("comes from the repository's main, goes with it, and stays when the file has faults", async () => {
+  it("comes from the repository's main, goes with it, and stays when the file has faults", {
+    timeout: 240_000,
+  }, async () => {
     const seen = new Map();
     const write = (text: string) => ({
       ...plan(`cat > wavesmith.yaml <<'END'\n${text}\nEND\necho '${JSON.stringify(plan("echo x > x"))}' > plan.json`),

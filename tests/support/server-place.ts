@@ -59,6 +59,7 @@ const toEnd = (child: ChildProcess, input: string) =>
 export const timeless = (text: string): string =>
   text
     .replace(/(?:\b\d+(?:\.\d+)?(?:ms|s|m|h)\b ?)+/g, "TIME ")
+    .replace(/(?:\bjust now|\b\d+ (?:second|minute|hour)s? ago) */g, "AGO ")
     .replace(/"(durationMs|idleMs|cpus|memoryBytes|processes)":[\d.]+/g, '"$1":0')
     .replace(/\b\d+\.\d\d +\d+(?:\.\d+)? [KM]iB/g, "USE")
     .replace(/^(?:fetch it: git fetch .*|put .* on a branch: .*)$/m, "RESULT")
