@@ -51,6 +51,7 @@ describe("the command line", () => {
     [["backup", "b.tgz", "--server", "http://x"], /works on a data directory.*: a backup holds the keys/],
     [["restore", "b.tgz", "--server", "http://x"], /works on a data directory.*: it makes a new data directory/],
     [["github", "setup", "--server", "http://x"], /works on a data directory.*: it keeps a secret/],
+    [["github", "connect", "--server", "http://x"], /works on a data directory.*: it keeps a secret/],
     [["prices", "--server", "http://x"], /works on a data directory.*: prices are a file/],
     [["prices", "update", "--server", "http://x"], /works on a data directory.*: prices are a file/],
     [["agents", "install", "codex", "--server", "http://x"], /works on a data directory.*: it installs a program/],

@@ -16,9 +16,11 @@ export interface GitHubSetupOptions {
   readonly keyFile?: string | undefined;
 }
 
+const secretIsKept = "it keeps a secret on the machine that delivers";
+
 /** `github setup`: signs in to GitHub with a token from the terminal or stdin, or as an App. */
 export async function githubSetup(context: Context, { appId, keyFile }: GitHubSetupOptions): Promise<number> {
-  await refuseServer(context, "it keeps a secret on the machine that delivers");
+  await refuseServer(context, secretIsKept);
   const connection = githubConnection(await context.config());
   if ((appId === undefined) !== (keyFile === undefined)) {
     throw new WavesmithError("usage", "a GitHub App needs both --app ID and --key FILE");
@@ -36,7 +38,7 @@ export async function githubSetup(context: Context, { appId, keyFile }: GitHubSe
 
 /** `github connect`: makes a GitHub App in the browser and signs in as it. */
 export async function githubConnect(context: Context, { organization = null }: GitHubConnectOptions): Promise<number> {
-  await refuseServer(context);
+  await refuseServer(context, secretIsKept);
   const { out, json } = context;
   const connection = githubConnection(await context.config());
   let finish: () => void = () => undefined;
