@@ -310,6 +310,12 @@ describe("a webhook of GitHub", () => {
   it("follows a repository that was renamed, from the first webhook under its new name", async () => {
     const { id, pulls } = github.state.find("octo/app")!;
     const { buildId: delivered, number } = await fixture.app.store.pullRequests.get({ repoId: String(id), number: 2 });
+    const issue = { number: 80, title: "Paint the door", body: "It is red.", state: "open" };
+    github.state.find("octo/app")!.issues.set(80, { comments: [] });
+    await send("issues", { action: "labeled", issue, label: { name: "wavesmith" }, sender: { login: "octo" } });
+    const waiting = buildIdForEvent("forge-build:github:octo/app:issue:80");
+    await expect.poll(() => fixture.app.store.builds.find({ id: waiting }), { timeout: 30_000 }).not.toBeNull();
+    await fixture.until(waiting, ({ status }) => status === "waiting");
     github.state.rename("octo/app", "octo/door");
     const comment = {
       ...{ action: "created", issue: { number, title: "", body: "" } },
@@ -322,5 +328,11 @@ describe("a webhook of GitHub", () => {
     const said = () => pulls.find((pull) => pull.number === number)!.comments.map((one) => one.body);
     await expect.poll(() => said().join(), { timeout: 30_000 }).toContain("Comments may begin with");
     expect(await fixture.app.store.pullRequests.list({ buildId: delivered })).toMatchObject([{ repo: "octo/door" }]);
+    // The plan of this issue's build has the former name.
+    await send("issue_comment", {
+      ...{ action: "created", issue, repository: { full_name: "octo/door", id } },
+      comment: { id: 72, body: "/wavesmith cancel", user: { login: "octo", type: "User" } },
+    });
+    expect(await fixture.until(waiting, ({ status }) => status === "cancelled")).toMatchObject({ id: waiting });
   });
 });

@@ -45,13 +45,26 @@ export async function findBuildOfNumber(
     { tenantId, status: [...steerableBuildStatuses] },
     { by: "position", descending: true, limit: mostBuilds },
   );
-  const answers = ({ plan: { deliver } }: BuildRow): boolean =>
-    (deliver.issue ?? deliver.request) === number && deliver.repo?.toLowerCase() === repository.toLowerCase();
-  return builds.find(answers) ?? null;
+  const ofNumber = builds.filter(({ plan: { deliver } }) => (deliver.issue ?? deliver.request) === number);
+  if (ofNumber.length === 0) return null;
+  const names = await namesOf(store, repository);
+  return ofNumber.find(({ plan: { deliver } }) => names.has(deliver.repo?.toLowerCase() ?? "")) ?? null;
 }
 
 /** A comment is about recent builds. */
 const mostBuilds = 500;
+
+/** A repository's name, and those that recent builds which delivered there knew it by. */
+async function namesOf(store: Tables, repository: string): Promise<ReadonlySet<string>> {
+  const requests = await store.pullRequests.pick({ forge: "github", repo: repository }, ["buildId"], {
+    ...{ by: "createdAt", descending: true, limit: mostRequests },
+  });
+  const builds = await store.builds.list({ id: requests.map(({ buildId }) => buildId) });
+  const known = builds.flatMap(({ plan }) => plan.deliver.repo ?? []);
+  return new Set([repository, ...known].map((name) => name.toLowerCase()));
+}
+
+const mostRequests = 100;
 
 /** Finds the build of a pull request at GitHub; null if the request is not ours. */
 export async function findBuildOfRequest(
