@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -106,6 +106,18 @@ describe("a job's record", () => {
       "failed the guest died while it ran",
       "skipped null",
     ]);
+  });
+
+  it.skipIf(process.platform !== "linux")("fails when the volume was deleted, without trying for ever", async () => {
+    const volume = mkdtempSync(join(folder, "volume-"));
+    const held = openSync(volume, "r");
+    try {
+      rmdirSync(volume);
+      const record = saveRecord(`/proc/self/fd/${held}/${jobId(first.key)}`, first, true);
+      await expect(record).rejects.toMatchObject({ code: "ENOENT" });
+    } finally {
+      closeSync(held);
+    }
   });
 });
 

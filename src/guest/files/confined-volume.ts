@@ -5,10 +5,11 @@
 // VP3. Where the system has /proc, the folder is held open while it is used, so that a job gains
 // nothing by swapping it for a symlink.
 import { closeSync, constants, open, openSync, readlinkSync } from "node:fs";
-import { mkdir, realpath } from "node:fs/promises";
+import { realpath } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 import { promisify } from "node:util";
 import { GuestFault, systemCode } from "../faults.ts";
+import { makeFolder, makeFolders } from "./make-folders.ts";
 
 /** The guest's own folder on the volume: records, output, scratch. */
 export const guestFolder = ".guest";
@@ -51,7 +52,7 @@ export const openFile = promisify(open);
 export async function openVolume(folder: string): Promise<Volume> {
   const root = await realpath(folder);
   const own = join(root, guestFolder);
-  await mkdir(own, { recursive: true, mode: 0o700 });
+  await makeFolder(own, 0o700);
   const hasProc = await openFile("/proc/self/fd", constants.O_RDONLY).then(closed, () => false);
 
   const assertConfined = (real: string, path: string): string => {
@@ -70,7 +71,7 @@ export async function openVolume(folder: string): Promise<Volume> {
     assertConfined(target.real, path);
     assertConfined(join(target.real, ...target.rest), path);
     if (target.rest.length === 0) return target.real;
-    await mkdir(join(target.real, ...target.rest), { recursive: true });
+    await makeFolders(target.real, target.rest);
     return locate(path);
   };
 

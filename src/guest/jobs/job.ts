@@ -8,10 +8,10 @@
 // is on the disk.
 // JB5. A job that must come after another one waits in its first stage until that job has ended, or
 // until it is ended itself.
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../faults.ts";
+import { makeFolder } from "../files/make-folders.ts";
 import { removeTree } from "../files/remove-tree.ts";
 import type { Wanted } from "../isolation/holders.ts";
 import type { Loopback } from "../isolation/loopback.ts";
@@ -60,7 +60,7 @@ export interface JobPlace {
 export async function startGuestJob(parts: GuestParts, place: JobPlace, spec: JobSpec): Promise<GuestJob> {
   const { folder, key, before } = place;
   const admitted = await admitProgram(parts, foldersOf(spec));
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder, 0o700);
   let scratch: ScratchFolder | null = null;
   let loopback: Loopback | null = null;
   try {

@@ -3,9 +3,10 @@
 // never starts again.
 // JK2. When a guest starts, every job recorded as running is lost; its leftover processes are ended
 // first.
-import { mkdir, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { GuestFault } from "../faults.ts";
+import { makeFolder } from "../files/make-folders.ts";
 import { removeTree } from "../files/remove-tree.ts";
 import { commandOwner, type GuestParts, ownerOf } from "../parts.ts";
 import type { JobSpec, JobState } from "../protocol.ts";
@@ -35,7 +36,7 @@ export interface Jobs {
 /** Reads the records of earlier guests and settles the jobs they left. */
 export async function openJobs(parts: GuestParts): Promise<Jobs> {
   const base = join(parts.volume.own, "jobs");
-  await mkdir(base, { recursive: true, mode: 0o700 });
+  await makeFolder(base, 0o700);
   const { jobs, damaged } = await takeOver(parts, base);
   return createJobs(parts, { base, jobs, damaged });
 }

@@ -1,8 +1,9 @@
 // The record of a job that outlives its guest: one small file, replaced atomically.
 import { createHash } from "node:crypto";
-import { mkdir, open, readdir, readFile, rename } from "node:fs/promises";
+import { open, readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode } from "../faults.ts";
+import { makeFolder } from "../files/make-folders.ts";
 import type { JobState } from "../protocol.ts";
 
 const recordName = "job.json";
@@ -17,7 +18,7 @@ export function jobId(key: string): string {
  * are on the disk when this resolves. Otherwise it survives the guest.
  */
 export async function saveRecord(folder: string, state: JobState, durable: boolean): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder, 0o700);
   const temporary = join(folder, `${recordName}.tmp`);
   const file = await open(temporary, "w", 0o600);
   try {
