@@ -76,7 +76,7 @@ export function hostFixture(command: string): HostFixture {
       readOnly: false,
       ask: null,
       idleMs: 60_000,
-      graceMs: 500,
+      graceMs: 5_000,
       ...more,
     }),
     start,
