@@ -73,26 +73,7 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
       .map(({ id, nodes }) => id + ": " + nodes[0]?.html))`);
   }
 
-  it("tells a reader who looks elsewhere by a notification and the tab's icon", async () => {
-    const other = await page.context().newPage();
-    try {
-      await other.addInitScript(watchNotifications);
-      await other.goto(`${server.origin}/settings`);
-      await other.getByRole("button", { name: "Notify me on the desktop" }).click();
-      await other.getByRole("button", { name: "Stop desktop notifications" }).waitFor();
-      const icon = () => other.locator("link[rel=icon]").getAttribute("href");
-      const calm = await icon();
-      await other.evaluate("hide(true)");
-      await fixture.build({ tasks: [{ id: "only", run: "exit 1", retries: 0 }], gates: noGates });
-      await expect.poll(() => other.evaluate("notified.join()"), { timeout: patienceMs }).toMatch(/ failed$/);
-      await expect.poll(icon, { timeout: patienceMs }).not.toBe(calm);
-      await other.evaluate("hide(false)");
-      await other.getByRole("button", { name: "Stop desktop notifications" }).click();
-    } finally {
-      await other.close();
-    }
-  });
-
+  // First, because its source begins the project's tree.
   it("shows an agent at work over a reload, talks to it, and shows everything it was told", async () => {
     const instructions = `think Which colour?\nplan Ask|Paint\nsay at work\nrun ${untilGo("told")}`;
     const tasks = [{ id: "api", agent: "backend", instructions, retries: 0 }];
@@ -123,6 +104,26 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     expect(searchParams.get("url")).toMatch(/^file:\/\/\/.*\.git$/);
     const branch = searchParams.get("ref") ?? "";
     expect(await fixture.git("show", `${branch}:told.txt`)).toBe("blue\n");
+  });
+
+  it("tells a reader who looks elsewhere by a notification and the tab's icon", async () => {
+    const other = await page.context().newPage();
+    try {
+      await other.addInitScript(watchNotifications);
+      await other.goto(`${server.origin}/settings`);
+      await other.getByRole("button", { name: "Notify me on the desktop" }).click();
+      await other.getByRole("button", { name: "Stop desktop notifications" }).waitFor();
+      const icon = () => other.locator("link[rel=icon]").getAttribute("href");
+      const calm = await icon();
+      await other.evaluate("hide(true)");
+      await fixture.build({ tasks: [{ id: "only", run: "exit 1", retries: 0 }], gates: noGates });
+      await expect.poll(() => other.evaluate("notified.join()"), { timeout: patienceMs }).toMatch(/ failed$/);
+      await expect.poll(icon, { timeout: patienceMs }).not.toBe(calm);
+      await other.evaluate("hide(false)");
+      await other.getByRole("button", { name: "Stop desktop notifications" }).click();
+    } finally {
+      await other.close();
+    }
   });
 
   it("cancels a build, and says before what becomes of its work", async () => {
