@@ -1,9 +1,13 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { RecordedEvent } from "../../api/event-json.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Asking } from "./ask-server.ts";
 import type { BuildWatch } from "./port.ts";
 import { inOurWords } from "./server-errors.ts";
+
+/** How long a view waits for its events, which come over another connection. */
+const arrivalMs = 5_000;
 
 /**
  * Watches a build of a server over one stream of its events. A server that is away for a while is
@@ -19,17 +23,24 @@ export async function watchServer(
   const stop = new AbortController();
   let waiting: RecordedEvent[] = [];
   let failure: unknown = null;
+  let lastSeen = after ?? 0;
   const following = (async () => {
     const options = { onLost: reportLost, signal: stop.signal, ...(after === null ? {} : { after }) };
-    for await (const { event, data } of client.followBuild(buildId, options)) {
+    for await (const { id, event, data } of client.followBuild(buildId, options)) {
       const { type: _, at, eventId, ...rest } = data;
       waiting.push({ name: event, eventId: String(eventId), createdAt: new Date(String(at)), data: rest });
+      lastSeen = id;
     }
   })();
   following.catch((error: unknown) => {
     failure = error;
   });
   let last: BuildView = first.view;
+  // Else the last events of a build that waits or has ended could come after its view, and be lost.
+  const arrived = async (event: number | null): Promise<void> => {
+    const deadlineMs = performance.now() + arrivalMs;
+    while (event !== null && lastSeen < event && failure === null && performance.now() < deadlineMs) await delay(10);
+  };
   return {
     async next() {
       if (failure !== null) await inOurWords(Promise.reject(failure));
@@ -39,7 +50,9 @@ export async function watchServer(
     },
     async read() {
       try {
-        last = (await sent(buildId)).view;
+        const { view, lastEvent } = await sent(buildId);
+        await arrived(lastEvent);
+        last = view;
       } catch (error) {
         if (!(error instanceof WavesmithError && error.retryable)) throw error;
       }
