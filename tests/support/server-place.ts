@@ -45,14 +45,17 @@ export async function serveAt(place: CommandPlace) {
 /** Gives a command its input, and waits for its end. */
 const toEnd = (child: ChildProcess, input: string) =>
   new Promise<{ code: number | null; text: string }>((resolve) => {
-    let text = "";
-    for (const stream of [child.stdout, child.stderr])
-      stream?.on("data", (data: Buffer) => {
-        text += data.toString();
-      });
+    // One after the other, because which of the two streams arrives first is chance.
+    const texts = { out: "", err: "" };
+    child.stdout?.on("data", (data: Buffer) => {
+      texts.out += data.toString();
+    });
+    child.stderr?.on("data", (data: Buffer) => {
+      texts.err += data.toString();
+    });
     child.stdin?.on("error", () => undefined); // It ended before it read.
     child.stdin?.end(input);
-    child.on("close", (code) => resolve({ code, text }));
+    child.on("close", (code) => resolve({ code, text: texts.out + texts.err }));
   });
 
 /** Times, ages and the names of the two places differ from one moment to the next. */
@@ -64,4 +67,6 @@ export const timeless = (text: string): string =>
     .replace(/\b\d+\.\d\d +\d+(?:\.\d+)? [KM]iB/g, "USE")
     .replace(/^(?:fetch it: git fetch .*|put .* on a branch: .*)$/m, "RESULT")
     .replace(/ --data [^\s,"]+/g, "")
-    .replace(/^starting the database\n/m, "");
+    .replace(/^starting the database\n/m, "")
+    // The width of a column depends on those.
+    .replace(/ {2,}/g, "  ");
