@@ -8,7 +8,7 @@ import { ActivityLog } from "../task/activity-view.tsx";
 
 const pollMs = 2_000;
 
-/** What the starts of a preview printed, the last one first. */
+/** The output of each start of a preview, latest first. */
 export function PreviewLog({ buildId }: { readonly buildId: string }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const jobs = useQuery({

@@ -118,7 +118,7 @@ exit $code
 /** The reader takes each line whole into its memory. */
 const lineBytes = 32 * 1024;
 
-/** What goes into a shell, in order. A call fails once the shell has ended. */
+/** The input of a shell, in the order of the calls, which fail once the shell has ended. */
 export interface ShellInput {
   type(data: Buffer): Promise<void>;
   /** Changes the size of its terminal, if it has one. */

@@ -22,7 +22,7 @@ export type NotificationView = ReturnType<typeof notificationJson>;
 
 export interface Replayed {
   readonly tried: number;
-  /** Those that failed again. */
+  /** The notifications that failed again. */
   readonly failed: readonly NotificationView[];
 }
 

@@ -15,7 +15,7 @@ import {
   stopUnusedSandbox,
 } from "./sandbox-use.ts";
 
-// What people do with sandboxes, for commands on a data directory and for the server's routes.
+// The operations on sandboxes that commands on a data directory and the server's routes share.
 
 /** The driver and the state are names for people, as other drivers and servers may have more. */
 interface Named {

@@ -13,7 +13,7 @@ export function openForges(config: Config, now: () => Date = () => new Date()): 
   const fixed = settingsCredential(config);
   const stored = createCredentialReader(dataDir);
   const credential = fixed === null ? stored : () => fixed;
-  // Say at the start what is wrong with the credential, if anything is.
+  // A faulty credential fails at the start, not at the first delivery.
   credential();
   const publicUrl = isPublic(engine.serveOrigin) ? engine.serveOrigin : null;
   return createForges({

@@ -7,8 +7,8 @@ import type { OwnRepository } from "./own-repository.ts";
 
 /**
  * Puts the result of a server's build, a git bundle of main, into a bare repository inside of the
- * person's git folder, and returns its path. It stands for the server's repository: it also
- * remembers what was delivered. It is removed with the person's repository, or by hand.
+ * person's git folder, and returns its path. It takes the place of the server's repository, and so
+ * records deliveries, too. It is removed with the person's repository, or by hand.
  */
 export async function receiveResult(
   { git }: OwnRepository,

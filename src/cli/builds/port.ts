@@ -103,7 +103,7 @@ export interface SteeredBuilds extends Builds, SteeringVerbs {
   ahead(buildId: string): Promise<string | null>;
 }
 
-/** What a person may have a build do. */
+/** The verbs by which a person steers a build. */
 export interface SteeringVerbs {
   /** Returns the last commit that was pushed to the wave's branch; null if none was. */
   approve(buildId: string, decision: { by: string; about?: DecisionOf }): Promise<string | null>;

@@ -36,7 +36,7 @@ export async function watchServer(
     failure = error;
   });
   let last: BuildView = first.view;
-  // Else the last events of a build that waits or has ended could come after its view, and be lost.
+  // Otherwise the last events could arrive after the view in which the build ends, and be lost.
   const arrived = async (event: number | null): Promise<void> => {
     const deadlineMs = performance.now() + arrivalMs;
     while (event !== null && lastSeen < event && failure === null && performance.now() < deadlineMs) await delay(10);

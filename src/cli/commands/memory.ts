@@ -25,7 +25,7 @@ export async function memory(context: Context, action: string, file: string | un
   return withApp(context, async (app) => useMemory(context, await directoryMemory(context, app), { action, file }));
 }
 
-/** What one project remembers, in a data directory or on a server. */
+/** The memory of one project, in a data directory or on a server. */
 interface ProjectMemory {
   /** The name of the project. */
   readonly name: string;

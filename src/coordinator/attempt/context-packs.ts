@@ -12,7 +12,7 @@ import { mayChangeTests, waveMembers } from "../wave/wave-members.ts";
 import type { LoadedAttempt } from "./attempt.ts";
 import { messagesBefore } from "./messages.ts";
 
-/** Returns what an attempt is told: made from rows, so it can be made again. */
+/** Returns the context of an attempt. It comes from rows alone, so it can be made again. */
 export function packForAttempt(ports: Ports, loaded: LoadedAttempt): Promise<ContextPack> {
   const { task } = loaded;
   if (task === null) return packForFix(ports, loaded);

@@ -81,9 +81,9 @@ interface AskedBuild {
 }
 
 /**
- * Starts a build from a text on a forge. What an issue asks for is built on the default branch, in
- * a request that closes the issue; what is asked for in a request is built on its branch. Calling
- * it again with the same origin starts no second build. Returns the answer to post.
+ * Starts a build from a text on a forge. For an issue it builds on the default branch, and its
+ * request closes the issue; for a request it builds on that request's branch. Calling it again with
+ * the same origin starts no second build. Returns the answer to post.
  */
 export const startFromText = (ports: Ports, asked: AskedBuild, defaultDriver: string): Promise<string> =>
   answered(async () => {

@@ -6,10 +6,10 @@ import type { Ports } from "../port.ts";
 // step, perhaps when the next wave waits already; then the note answers.
 
 interface Done {
-  /** Identifies what was asked for, where it came from; without it, nothing is noted. */
+  /** Identifies the comment, review or command; without it, nothing is noted. */
   readonly origin: string | undefined;
   readonly event: string;
-  /** What was done, in words. */
+  /** The outcome in words. */
   readonly answer: string;
 }
 
@@ -18,7 +18,7 @@ export const retriedNote = { event: "forge/command.given", answer: "retried" } a
 
 const idOf = (origin: string): string => `done:${origin}`;
 
-/** Finds what was done for this origin; null if nothing was. */
+/** Finds the outcome of this origin; null if it has not been carried out. */
 export async function findNote(store: Pick<Tables, "webhookDeliveries">, origin?: string): Promise<string | null> {
   if (origin === undefined) return null;
   return (await store.webhookDeliveries.find({ id: idOf(origin) }))?.answer ?? null;
