@@ -48,3 +48,33 @@ it("reports a lost server, waits for it and misses no event", async () => {
     watch.close();
   }
 });
+
+it("gives the events up to a view before the build's end is shown", async () => {
+  let tell: () => void = () => undefined;
+  const server = createServer((_, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders();
+    tell = () => response.write(`id: 7\nevent: agent/wave.start\ndata: ${JSON.stringify(event)}\n\n`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const view = {} as SentBuild["view"];
+  let lastEvent: number | null = null;
+  const sent = async () => ({ view, repository: "", planFile: null, buildAhead: null, lastEvent });
+  const asking = { client: createClient({ baseUrl }), sent, reportLost: () => undefined };
+  const connected = new Promise<void>((resolve) => server.once("request", () => resolve()));
+  const watch = await watchServer(asking, buildId, "first");
+  try {
+    await connected;
+    lastEvent = 7;
+    const read = watch.read();
+    tell(); // after the view
+    await read;
+    expect((await watch.next()).events.map(({ eventId }) => eventId)).toEqual([event.eventId]);
+  } finally {
+    watch.close();
+  }
+});
