@@ -1,8 +1,7 @@
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RunningServer } from "../../src/server/server.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
-import { builtDashboard, openBrowser, serveDashboard, signedIn } from "../support/dashboard.ts";
+import type { BuildFixture } from "../support/build-fixture.ts";
+import { type OpenDashboard, openDashboard } from "../support/dashboard.ts";
 import { requires } from "../support/require.ts";
 
 const patienceMs = 60_000;
@@ -16,27 +15,21 @@ const manyFiles = `for d in $(seq 15); do mkdir -p p$d; for f in $(seq 20); do
   for l in $(seq 40); do echo "export const v$l = $d * $f + $l;"; done > p$d/f$f.ts; done; done`;
 
 describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
+  let dashboard: OpenDashboard;
   let fixture: BuildFixture;
-  let server: RunningServer;
-  let browser: Browser;
   let page: Page;
-  const faults: string[] = [];
+  let origin: string;
 
   beforeAll(async () => {
-    const [folder, ...rest] = await Promise.all([builtDashboard(), createBuildFixture(), openBrowser()]);
-    [fixture, browser] = rest;
-    server = await serveDashboard(fixture, folder);
-    page = await signedIn(browser, server.origin, faults);
-    page.setDefaultTimeout(patienceMs);
+    dashboard = await openDashboard({ patienceMs });
+    ({ fixture, page, origin } = dashboard);
   }, 120_000);
   afterAll(async () => {
-    await browser?.close();
-    await server?.stop();
-    await fixture?.close();
-    expect(faults).toEqual([]);
+    await dashboard?.close();
+    expect(dashboard.faults).toEqual([]);
   });
 
-  const go = (path: string) => page.goto(`${server.origin}${path}`);
+  const go = (path: string) => page.goto(`${origin}${path}`);
 
   it("pans a graph of 500 tasks, of which only those in sight are in the page", async () => {
     const { id } = await fixture.build({ tasks: manyTasks });

@@ -1,19 +1,16 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bundle } from "../../src/sandbox/guest/guest-program.ts";
-import type { RunningServer } from "../../src/server/server.ts";
 import { scripted } from "../support/agent-builds.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
-import { builtDashboard, openBrowser, serveDashboard, signedIn } from "../support/dashboard.ts";
+import type { BuildFixture } from "../support/build-fixture.ts";
+import { type OpenDashboard, openDashboard, seriousFaults } from "../support/dashboard.ts";
 import { requires } from "../support/require.ts";
 
 const patienceMs = 40_000;
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const untilGo = (name: string): string => `while [ ! -e ../../../cache/${name} ]; do sleep 0.05; done`;
 const noGates = { testing: false, critic: false, integration: false, maxFixRounds: 0 };
 /** Counts a page's notifications, and lets a test hide the page. */
@@ -29,33 +26,27 @@ const watchNotifications = `
 `;
 
 describe.runIf(requires("chromium"))("the dashboard beside a build at work", { timeout: 90_000 }, () => {
-  let folder: string;
   let plans: string;
+  let dashboard: OpenDashboard;
   let fixture: BuildFixture;
-  let server: RunningServer;
-  let browser: Browser;
   let page: Page;
-  const faults: string[] = [];
+  let origin: string;
 
   beforeAll(async () => {
     plans = mkdtempSync(join(tmpdir(), "wavesmith-steering-"));
     mkdirSync(join(plans, "seed"));
     const agent = fileURLToPath(new URL("../support/scripted-agent.ts", import.meta.url));
     writeFileSync(join(plans, "seed/agent.mjs"), await bundle(agent));
-    [folder, fixture, browser] = await Promise.all([builtDashboard(), createBuildFixture(), openBrowser()]);
-    server = await serveDashboard(fixture, folder);
-    page = await signedIn(browser, server.origin, faults);
-    page.setDefaultTimeout(patienceMs);
+    dashboard = await openDashboard({ patienceMs });
+    ({ fixture, page, origin } = dashboard);
   }, 120_000);
   afterAll(async () => {
-    await browser?.close();
-    await server?.stop();
-    await fixture?.close();
+    await dashboard?.close();
     rmSync(plans, { recursive: true, force: true });
-    expect(faults).toEqual([]);
+    expect(dashboard.faults).toEqual([]);
   });
 
-  const go = (path: string) => page.goto(`${server.origin}${path}`);
+  const go = (path: string) => page.goto(`${origin}${path}`);
   const letGo = async (name: string): Promise<void> => {
     const { ports, config } = fixture.app;
     const endpoint = await ports.driver(config.sandboxDriver).find(fixture.projectId as never);
@@ -66,12 +57,6 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
       buildId,
       async () => (await fixture.app.store.attempts.find({ buildId, status: "running" })) !== null,
     );
-  async function seriousFaults(): Promise<unknown> {
-    await page.evaluate(axe);
-    return page.evaluate(`axe.run().then(({ violations }) => violations
-      .filter(({ impact }) => impact === "serious" || impact === "critical")
-      .map(({ id, nodes }) => id + ": " + nodes[0]?.html))`);
-  }
 
   // First, because its source begins the project's tree.
   it("shows an agent at work over a reload, talks to it, and shows everything it was told", async () => {
@@ -85,7 +70,7 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     await page.reload();
     await log.getByText("at work").waitFor();
     expect(await log.getByText(/^(?:at work|Which colour\?|Paint)$/).count()).toBe(3);
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
 
     await page.getByLabel("Tell the agent of api").fill("run echo blue > told.txt");
     await page.getByRole("button", { name: "Tell", exact: true }).click();
@@ -97,7 +82,7 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     await page.getByRole("tab", { name: "Instructions" }).click();
     await page.getByText("Everything that attempt 1 was told").click();
     await page.locator("pre.output").filter({ hasText: "say at work" }).waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await page.getByRole("tab", { name: "Attempts" }).click();
     const link = await page.getByRole("link", { name: "Open in VS Code" }).getAttribute("href");
     const { searchParams } = new URL(link ?? "");
@@ -110,7 +95,7 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     const other = await page.context().newPage();
     try {
       await other.addInitScript(watchNotifications);
-      await other.goto(`${server.origin}/settings`);
+      await other.goto(`${origin}/settings`);
       await other.getByRole("button", { name: "Notify me on the desktop" }).click();
       await other.getByRole("button", { name: "Stop desktop notifications" }).waitFor();
       const icon = () => other.locator("link[rel=icon]").getAttribute("href");
@@ -132,7 +117,7 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     await go(`/builds/${id}`);
     await page.getByRole("button", { name: "Cancel…" }).click();
     await page.getByText("waves that passed stay on main").waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await page.getByRole("button", { name: "Cancel the build" }).click();
     await page.locator("h1 ~ .badge").getByText("cancelled").waitFor();
     expect((await fixture.app.store.builds.get({ id: id as never })).status).toBe("cancelled");
@@ -143,12 +128,11 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     await isRunning(id);
     await go(`/builds/${id}`);
     await page.locator("h1 ~ .badge").getByText("running").waitFor();
-    const port = Number(new URL(server.origin).port);
-    await server.stop(0);
+    await dashboard.server.stop(0);
     await page.getByText("The server does not answer").waitFor();
     await letGo("back");
     await fixture.until(id);
-    server = await serveDashboard(fixture, folder, port);
+    await dashboard.serveAgain();
     await page.getByText("1 of 1 tasks completed").waitFor();
     await page.getByText("The server does not answer").waitFor({ state: "detached" });
   });
@@ -169,11 +153,11 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     await rounds.getByRole("link", { name: "Round 2" }).click();
     await rounds.getByText(/^settled: /).waitFor();
     expect(await rounds.getByRole("link").allInnerTexts()).toEqual(["Round 1", "Round 2"]);
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
 
     await page.getByRole("button", { name: "Roll back…" }).click();
     await page.getByText("1 wave is undone, and 1 task is pending again.").waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await page.getByRole("button", { name: "Roll back to wave 1" }).click();
     await fixture.until(id, ({ status }) => status === "waiting");
     await expect(fixture.git("show", "main:after.txt")).rejects.toThrow();
@@ -194,7 +178,7 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     await go(`/projects/${fixture.projectId}?tab=preview`);
     const log = page.getByRole("log", { name: "What the preview printed" });
     await log.getByText("listening now").waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await go(`/projects/${fixture.projectId}`);
     await page.getByRole("link", { name: "Log", exact: true }).waitFor();
     await page.getByRole("button", { name: "Stop" }).last().click();

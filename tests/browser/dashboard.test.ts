@@ -1,17 +1,14 @@
 import { readFileSync } from "node:fs";
 import { request } from "node:http";
-import { createRequire } from "node:module";
 import { basename, join } from "node:path";
 import { gzipSync } from "node:zlib";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RunningServer } from "../../src/server/server.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
-import { builtDashboard, dashboardKey, openBrowser, serveDashboard, signedIn } from "../support/dashboard.ts";
+import type { BuildFixture } from "../support/build-fixture.ts";
+import { dashboardKey, type OpenDashboard, openDashboard, seriousFaults } from "../support/dashboard.ts";
 import { requires } from "../support/require.ts";
 
 const patienceMs = 25_000;
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 /** Escape sequences, a script and markup, as an agent may print them. */
 const hostile = "\\033[31mred\\033[0m <img src=x onerror=document.title=1><script>document.title=1</script>";
 const failing = `name: shop
@@ -45,28 +42,22 @@ gates: { critic: false }
 `;
 
 describe.runIf(requires("chromium"))("the dashboard", () => {
-  let folder: string;
+  let dashboard: OpenDashboard;
   let fixture: BuildFixture;
-  let server: RunningServer;
-  let browser: Browser;
   let page: Page;
-  const faults: string[] = [];
+  let origin: string;
 
   beforeAll(async () => {
-    [folder, fixture, browser] = await Promise.all([builtDashboard(), createBuildFixture(), openBrowser()]);
-    server = await serveDashboard(fixture, folder);
-    page = await signedIn(browser, server.origin, faults);
-    page.setDefaultTimeout(patienceMs);
+    dashboard = await openDashboard({ patienceMs });
+    ({ fixture, page, origin } = dashboard);
   }, 120_000);
   afterAll(async () => {
-    await browser?.close();
-    await server?.stop();
-    await fixture?.close();
+    await dashboard?.close();
   });
 
-  const go = (path: string) => page.goto(`${server.origin}${path}`);
+  const go = (path: string) => page.goto(`${origin}${path}`);
   const api = (path: string, init: RequestInit = {}) =>
-    fetch(`${server.origin}/api/v1${path}`, { ...init, headers: { authorization: `Bearer ${dashboardKey}` } });
+    fetch(`${origin}/api/v1${path}`, { ...init, headers: { authorization: `Bearer ${dashboardKey}` } });
   /** Types a plan into the editor of the page "Start". */
   async function startPlan(plan: string): Promise<string> {
     // The one project that the fixture drives.
@@ -76,35 +67,21 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     await page.waitForURL(/\/builds\/bld_/);
     return /bld_\w+/.exec(page.url())![0];
   }
-  async function seriousFaults(): Promise<string[]> {
-    await page.evaluate(axe);
-    return page.evaluate(async () => {
-      const { axe: checker } = globalThis as unknown as {
-        axe: {
-          run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }>;
-        };
-      };
-      const { violations } = await checker.run();
-      return violations
-        .filter(({ impact }) => impact === "serious" || impact === "critical")
-        .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
-    });
-  }
 
   it("loads at most 300 KB of compressed script before the first view, and nothing from elsewhere", () => {
-    const html = readFileSync(join(folder, "index.html"), "utf8");
+    const html = readFileSync(join(dashboard.folder, "index.html"), "utf8");
     expect(html).not.toMatch(/(?:src|href)="(?:https?:)?\/\/|<script(?![^>]*\bsrc=)/);
     const scripts = [...html.matchAll(/(?:src|href)="(\/assets\/[^"]+\.js)"/g)].map((match) => match[1]!);
-    const sizes = scripts.map((path) => gzipSync(readFileSync(join(folder, path))).length);
+    const sizes = scripts.map((path) => gzipSync(readFileSync(join(dashboard.folder, path))).length);
     expect(sizes.length).toBeGreaterThan(0);
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(300 * 1024);
   });
 
   it("shows nothing without a key, and lets scripts run from its own files alone", async () => {
-    const context = await browser.newContext();
+    const context = await dashboard.browser.newContext();
     try {
       const stranger = await context.newPage();
-      const answer = await stranger.goto(`${server.origin}/builds`);
+      const answer = await stranger.goto(`${origin}/builds`);
       expect(answer?.headers()["content-security-policy"]).toContain("script-src 'self';");
       await stranger.getByLabel("Key").fill("wrong");
       await stranger.getByRole("button", { name: "Sign in" }).click();
@@ -115,19 +92,19 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
   });
 
   it("signs in by a link, for every tab of this address until one signs out, and leaves no token in it", async () => {
-    const asked = await fetch(`${server.origin}/api/v1/session/link`, {
+    const asked = await fetch(`${origin}/api/v1/session/link`, {
       ...{ method: "POST", body: JSON.stringify({ key: dashboardKey }) },
     });
     const { path } = (await asked.json()) as { path: string };
-    const context = await browser.newContext();
+    const context = await dashboard.browser.newContext();
     try {
       const [first, second] = [await context.newPage(), await context.newPage()];
       const frame = (tab: Page) => tab.getByRole("navigation", { name: "Main" });
-      await first.goto(`${server.origin}${path}&to=/builds`);
+      await first.goto(`${origin}${path}&to=/builds`);
       await frame(first).waitFor();
-      expect(first.url()).toBe(`${server.origin}/builds`);
+      expect(first.url()).toBe(`${origin}/builds`);
       await first.reload();
-      await second.goto(server.origin);
+      await second.goto(origin);
       await Promise.all([frame(first).waitFor(), frame(second).waitFor()]);
       await second.getByRole("button", { name: "Sign out" }).click();
       // The other tab finds out by itself.
@@ -160,12 +137,12 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     const log = page.getByRole("log");
     await log.getByText("red <img src=x onerror=document.title=1><script>").waitFor();
     expect(await page.title()).toContain("Wavesmith");
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
 
     await go(`/builds/${id}/changes?wave=1`);
     await page.getByText("export const total = () => 6;").waitFor();
     await page.getByText("sums prices: 6 == 5").waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
   });
 
   it("says what needs a person, and settles it with a click and with a key", async () => {
@@ -183,7 +160,7 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     await page.getByText("2 of 2 tasks completed").waitFor();
     expect((await fixture.until(id, ({ status }) => status === "completed")).status).toBe("completed");
     await go("/");
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
   });
 
   it("sends a comment on a line to the fixer, and shows what became of it", async () => {
@@ -196,7 +173,7 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     await page.getByLabel("What should change").fill("It must be blue.");
     expect(await page.getByRole("button", { name: "Comment", exact: true }).isDisabled()).toBe(true);
     await page.getByLabel("Lines").fill("2");
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await page.keyboard.press("Control+Enter");
     await page.getByText("1 comment is open.").waitFor();
     await page.getByRole("button", { name: "Send to the fixer" }).click();
@@ -227,7 +204,7 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     expect(await page.getByRole("button", { name: "Continue with this plan" }).isDisabled()).toBe(true);
     await editor.fill(before.replace("run: fasle", "run: echo 2 > b.txt"));
     await page.getByText("2 waves, 2 tasks").waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await page.getByRole("button", { name: "Continue with this plan" }).click();
     await page.getByText("2 of 2 tasks completed").waitFor();
     const first = await api(`/builds/${id}/tasks/first`);
@@ -243,7 +220,7 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
       page.getByRole("button", { name: "Download" }).click(),
     ]);
     expect(download.suggestedFilename()).toBe("a.txt");
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
 
     await page.getByRole("link", { name: "Memory" }).click();
     await page.getByRole("button", { name: "Edit" }).click();
@@ -256,7 +233,7 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
     await page.getByText("The snapshot is taken.").waitFor();
     await page.getByRole("button", { name: /^Restore the snapshot of/ }).click();
     await page.getByText("Passed waves are in git and stay.").waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await page.getByRole("button", { name: "Restore this snapshot" }).click();
     await page.getByText("The volume is as it was at that snapshot.").waitFor();
   });
@@ -294,14 +271,14 @@ describe.runIf(requires("chromium"))("the dashboard", () => {
       new Promise((resolve, reject) => {
         const path = "/api/v1/builds/bld_x/shell";
         const upgrade = { connection: "Upgrade", upgrade: "websocket", "sec-websocket-version": "13" };
-        const asked = request(`${server.origin}${path}`, {
+        const asked = request(`${origin}${path}`, {
           headers: { ...upgrade, "sec-websocket-key": "MDEyMzQ1Njc4OWFiY2RlZg==", ...headers },
         });
         asked.on("response", ({ statusCode = 0 }) => resolve(statusCode));
         asked.on("error", reject);
         asked.end();
       });
-    const made = await fetch(`${server.origin}/api/v1/keys`, {
+    const made = await fetch(`${origin}/api/v1/keys`, {
       ...{ method: "POST", body: JSON.stringify({ name: "looker", scope: "read" }) },
       headers: { authorization: `Bearer ${dashboardKey}` },
     });
@@ -319,9 +296,9 @@ plan: { name: tidy, tasks: [{ id: only, run: "true" }] }
 `;
     const headers = { authorization: `Bearer ${dashboardKey}`, "content-type": "application/yaml" };
     const name = basename(fixture.app.config.dataDir);
-    await fetch(`${server.origin}/api/v1/projects`, { method: "POST", body: JSON.stringify({ name }), headers });
+    await fetch(`${origin}/api/v1/projects`, { method: "POST", body: JSON.stringify({ name }), headers });
     const path = `/api/v1/projects/${fixture.projectId}/schedules`;
-    const made = await fetch(`${server.origin}${path}`, { method: "PUT", body, headers });
+    const made = await fetch(`${origin}${path}`, { method: "PUT", body, headers });
     const { items } = (await made.json()) as { items: { id: string }[] };
     expect([made.status, items.length]).toEqual([200, 1]);
     await fixture.app.ports.store.schedules.update(
@@ -338,7 +315,7 @@ plan: { name: tidy, tasks: [{ id: only, run: "true" }] }
     await page.getByLabel("Most US dollars for models").fill("many");
     expect(await page.getByRole("button", { name: "Set these limits" }).isDisabled()).toBe(true);
     await page.getByLabel("Most US dollars for models").fill("50");
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await page.getByRole("button", { name: "Set these limits" }).click();
     await page.getByText("of 50 US dollars for models").waitFor();
 
@@ -347,7 +324,7 @@ plan: { name: tidy, tasks: [{ id: only, run: "true" }] }
     await editor.fill("limits:\n  tasks: 3\n  tusks: 4\n");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("button", { name: /line 3/ }).waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await editor.fill("limits:\n  tasks: 3\n");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("Restart the server to use it.").waitFor();
@@ -362,7 +339,7 @@ plan: { name: tidy, tasks: [{ id: only, run: "true" }] }
     const box = page.getByRole("combobox", { name: "Page, build, project or action" });
     await box.fill("start");
     await page.getByRole("option", { name: "Start a build" }).waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Start a build" }).waitFor();
     expect(await box.count()).toBe(0);
@@ -389,21 +366,20 @@ plan: { name: tidy, tasks: [{ id: only, run: "true" }] }
         await expect.poll(() => page.getByText(/^Loading /).count(), { timeout: patienceMs }).toBe(0);
         const excess = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
         expect({ path, excess }).toEqual({ path, excess: 0 });
-        expect({ path, faults: await seriousFaults() }).toEqual({ path, faults: [] });
+        expect({ path, faults: await seriousFaults(page) }).toEqual({ path, faults: [] });
       }
     }
     await page.setViewportSize({ width: 1280, height: 800 });
     await page.emulateMedia({ colorScheme: null });
-    expect(faults).toEqual([]);
+    expect(dashboard.faults).toEqual([]);
   }, 150_000);
 
   it("says that the server is gone, and goes on by itself when it is back", async () => {
     await go("/");
     await page.getByRole("heading", { name: "Needs you" }).waitFor();
-    const port = Number(new URL(server.origin).port);
-    await server.stop(0);
+    await dashboard.server.stop(0);
     await page.getByText("The server does not answer").waitFor();
-    server = await serveDashboard(fixture, folder, port);
+    await dashboard.serveAgain();
     await page.getByText("The server does not answer").waitFor({ state: "detached" });
     expect((await api("/builds")).status).toBe(200);
   });

@@ -1,9 +1,8 @@
 import { createHmac } from "node:crypto";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RunningServer } from "../../src/server/server.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
-import { builtDashboard, dashboardKey, openBrowser, serveDashboard, signedIn } from "../support/dashboard.ts";
+import type { BuildFixture } from "../support/build-fixture.ts";
+import { dashboardKey, type OpenDashboard, openDashboard } from "../support/dashboard.ts";
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
 import { requires } from "../support/require.ts";
@@ -13,11 +12,10 @@ const publicUrl = "https://wavesmith.example.org";
 
 describe.runIf(requires("chromium"))("connecting GitHub in the dashboard", { timeout: 120_000 }, () => {
   let github: GitHubServer;
+  let dashboard: OpenDashboard;
   let fixture: BuildFixture;
-  let server: RunningServer;
-  let browser: Browser;
   let page: Page;
-  const faults: string[] = [];
+  let origin: string;
 
   beforeAll(async () => {
     github = await createGitHubServer();
@@ -26,24 +24,19 @@ describe.runIf(requires("chromium"))("connecting GitHub in the dashboard", { tim
       // Where others reach this server, so that the App has a webhook.
       INNGEST_SERVE_ORIGIN: publicUrl,
     };
-    const [folder, made, opened] = await Promise.all([builtDashboard(), createBuildFixture({ env }), openBrowser()]);
-    [fixture, browser] = [made, opened];
-    server = await serveDashboard(fixture, folder);
-    page = await signedIn(browser, server.origin, faults);
-    page.setDefaultTimeout(patienceMs);
+    dashboard = await openDashboard({ patienceMs, env });
+    ({ fixture, page, origin } = dashboard);
   }, 120_000);
   afterAll(async () => {
-    await browser?.close();
-    await server?.stop();
-    await fixture?.close();
+    await dashboard?.close();
     await github?.close();
   });
 
-  const settings = () => page.goto(`${server.origin}/settings`);
+  const settings = () => page.goto(`${origin}/settings`);
   const button = (name: string | RegExp) => page.getByRole("button", { name, exact: true });
   const signIn = async (): Promise<unknown> => {
     const headers = { authorization: `Bearer ${dashboardKey}` };
-    return (await fetch(`${server.origin}/api/v1/github`, { headers })).json();
+    return (await fetch(`${origin}/api/v1/github`, { headers })).json();
   };
   /** From the settings to GitHub's page. */
   async function goToGitHub(): Promise<void> {
@@ -84,7 +77,7 @@ describe.runIf(requires("chromium"))("connecting GitHub in the dashboard", { tim
     // and its webhooks' secret.
     const body = JSON.stringify({ zen: "Keep it logically awesome." });
     const send = (secret: string) =>
-      fetch(`${server.origin}/webhooks/github`, {
+      fetch(`${origin}/webhooks/github`, {
         method: "POST",
         body,
         headers: {
@@ -100,7 +93,7 @@ describe.runIf(requires("chromium"))("connecting GitHub in the dashboard", { tim
 
   it("refuses an answer with a forged state, and a page that was used", async () => {
     const [code] = ["0123456789abcdef0123"];
-    await page.goto(`${server.origin}/connect/github/done?code=${code}&state=forged`);
+    await page.goto(`${origin}/connect/github/done?code=${code}&state=forged`);
     await page.getByText("no longer, part of signing in at GitHub").waitFor();
     await goToGitHub();
     const back = page.waitForRequest(/\/connect\/github\/done\?/);
@@ -146,6 +139,6 @@ describe.runIf(requires("chromium"))("connecting GitHub in the dashboard", { tim
     await page.getByText("octo (token)").waitFor();
     await page.getByText("repo, workflow").waitFor();
     expect(await signIn()).toMatchObject({ kind: "token", login: "octo", unfinished: null });
-    expect(faults).toEqual([]);
+    expect(dashboard.faults).toEqual([]);
   });
 });

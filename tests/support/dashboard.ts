@@ -1,10 +1,12 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import type { ServedEngine } from "../../src/server/port.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
-import type { BuildFixture } from "./build-fixture.ts";
+import { type BuildFixture, createBuildFixture } from "./build-fixture.ts";
 
 const script = fileURLToPath(new URL("../../scripts/bundle-dashboard.mjs", import.meta.url));
 const engine: ServedEngine = { kind: "embedded", serveOrigin: null };
@@ -17,7 +19,7 @@ export async function builtDashboard(): Promise<string> {
 }
 
 /** Serves a fixture's app with the dashboard. */
-export const serveDashboard = (fixture: BuildFixture, dashboard: string, port = 0): Promise<RunningServer> =>
+const serveDashboard = (fixture: BuildFixture, dashboard: string, port = 0): Promise<RunningServer> =>
   startServer({
     ...{ app: fixture.app, engine, key: dashboardKey, host: "127.0.0.1", port, dashboard },
     inform: () => undefined,
@@ -28,8 +30,76 @@ export const serveDashboard = (fixture: BuildFixture, dashboard: string, port = 
 export const openBrowser = (): Promise<Browser> =>
   chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
 
+/** The dashboard on a fixture of its own, with a page of a signed-in browser. */
+export interface OpenDashboard {
+  /** The files of the dashboard. */
+  readonly folder: string;
+  readonly fixture: BuildFixture;
+  readonly origin: string;
+  /** The server that runs now. */
+  readonly server: RunningServer;
+  readonly browser: Browser;
+  readonly page: Page;
+  /** What the page reports as errors. */
+  readonly faults: string[];
+  /** Serves it again at the same address, after the server was stopped. */
+  serveAgain(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openDashboard({
+  patienceMs,
+  env,
+}: {
+  patienceMs: number;
+  env?: Readonly<Record<string, string>>;
+}): Promise<OpenDashboard> {
+  const faults: string[] = [];
+  const [folder, fixture, browser] = await Promise.all([
+    builtDashboard(),
+    createBuildFixture(env === undefined ? {} : { env }),
+    openBrowser(),
+  ]);
+  let server = await serveDashboard(fixture, folder);
+  const { origin } = server;
+  const page = await signedIn(browser, origin, faults);
+  page.setDefaultTimeout(patienceMs);
+  return {
+    ...{ folder, fixture, origin, browser, page, faults },
+    get server() {
+      return server;
+    },
+    async serveAgain() {
+      server = await serveDashboard(fixture, folder, Number(new URL(origin).port));
+    },
+    async close() {
+      await browser.close();
+      await server.stop();
+      await fixture.close();
+    },
+  };
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Returns what axe finds serious or critical on a page, each with the first place. */
+export async function seriousFaults(page: Page): Promise<string[]> {
+  await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const { axe: checker } = globalThis as unknown as {
+      axe: {
+        run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }>;
+      };
+    };
+    const { violations } = await checker.run();
+    return violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
+  });
+}
+
 /** A page of a signed-in browser; what it reports as an error is collected. */
-export async function signedIn(browser: Browser, origin: string, faults: string[]): Promise<Page> {
+async function signedIn(browser: Browser, origin: string, faults: string[]): Promise<Page> {
   const context: BrowserContext = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   const page = await context.newPage();
   page.on("pageerror", (error) => faults.push(error.message));
