@@ -24,7 +24,7 @@ interface BackgroundParts {
 export function createBackgroundWork({ config, database, ports, warn }: BackgroundParts): BackgroundWork {
   const scheduling = createScheduling(ports, config.sandboxDriver, warn);
   const { pollMs: everyMs, triggers } = config.webhooks;
-  const polling = createPolling(ports, { everyMs, triggers }, warn);
+  const polling = everyMs === null ? null : createPolling(ports, { everyMs, triggers }, warn);
   const garbage = createGarbageCollection({ config, pool: database.pool, ports });
   let tracing: Tracing | null = null;
   return {
@@ -33,7 +33,7 @@ export function createBackgroundWork({ config, database, ports, warn }: Backgrou
       if (projectIds === "all") {
         garbage.schedule();
         scheduling.start();
-        polling.start();
+        polling?.start();
       }
       if (config.traces === null) return;
       const { startTracing } = await import("./tracing.ts");
@@ -43,7 +43,7 @@ export function createBackgroundWork({ config, database, ports, warn }: Backgrou
     stop: () =>
       scheduling
         .stop()
-        .finally(() => polling.stop())
+        .finally(() => polling?.stop())
         .finally(() => garbage.stop())
         .finally(() => tracing?.stop()),
   };

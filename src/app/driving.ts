@@ -11,6 +11,7 @@ import { messageOf } from "../domain/errors.ts";
 import { hearSandboxes, type SandboxHearing } from "../sandbox-lifecycle/upkeep/hear-sandboxes.ts";
 import type { Database } from "../store/connection/connection.ts";
 import type { DriversInUse } from "./drivers-in-use.ts";
+import { createRepetition, type Repetition } from "./repetition.ts";
 import type { Runner } from "./runner.ts";
 
 const reconcileMs = 1_000;
@@ -88,10 +89,8 @@ interface RoundsParts {
 }
 
 /** Reconciles again and again, with a pause between two rounds. */
-function createRounds({ begin, reconcile, ensureDatabase, warn }: RoundsParts) {
-  let timer: NodeJS.Timeout | null = null;
+function createRounds({ begin, reconcile, ensureDatabase, warn }: RoundsParts): Repetition {
   let trouble = "";
-  let lastRound: Promise<void> = Promise.resolve();
   const recover = async (error: unknown): Promise<void> => {
     // The error repeats every second until its cause is gone, so warn once.
     if (isDiskFull(error) || messageOf(error) !== trouble) warn(`reconciling failed: ${messageOf(error)}`, error);
@@ -101,23 +100,11 @@ function createRounds({ begin, reconcile, ensureDatabase, warn }: RoundsParts) {
   const clearTrouble = (): void => {
     trouble = "";
   };
-  const round = (): void => {
+  return createRepetition(async () => {
     begin();
-    lastRound = reconcile().then(clearTrouble, recover);
-    void lastRound.then(() => {
-      if (timer !== null) timer = setTimeout(round, reconcileMs);
-    });
-  };
-  return {
-    start() {
-      timer = setTimeout(round, 0);
-    },
-    async stop() {
-      if (timer !== null) clearTimeout(timer);
-      timer = null;
-      await lastRound;
-    },
-  };
+    await reconcile().then(clearTrouble, recover);
+    return reconcileMs;
+  });
 }
 
 /** Delivers due notices beside everything else, so that a slow receiver holds nothing up. */
