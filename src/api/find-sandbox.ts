@@ -6,6 +6,9 @@ import type { SandboxRow } from "../store/port.ts";
 
 const present = ["wanted", "running", "stopped", "lost"] as const;
 
+export const noSandboxOf = (name: string): WavesmithError =>
+  new WavesmithError("not-found", `there is no sandbox of ${name}`, { remedy: "see wavesmith sandbox ls" });
+
 export interface WhichSandbox {
   /** The name of the tenant whose projects are meant. */
   readonly tenant: string;
@@ -27,7 +30,7 @@ export async function getSandbox(
   // `sandbox ls` still lists it.
   const kept = await findSandbox(ports, name, { ...which, evenWith: "volume" });
   if (kept === null) {
-    throw new WavesmithError("not-found", `there is no sandbox of ${name}`, { remedy: "see wavesmith sandbox ls" });
+    throw noSandboxOf(name);
   }
   throw new WavesmithError("not-found", `the sandbox of ${name} was removed; only its volume is kept`, {
     remedy: `wavesmith sandbox start ${shellWord(name)}`,

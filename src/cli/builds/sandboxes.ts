@@ -1,6 +1,6 @@
+import { noSandboxOf } from "../../api/find-sandbox.ts";
 import type { ProjectSandboxes } from "../../api/project-sandboxes.ts";
 import { defaultTenant } from "../../coordinator/build/request/project.ts";
-import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { isUsed, openApp } from "../parts.ts";
 import { defined } from "./defined.ts";
@@ -32,7 +32,7 @@ const noSandboxes: ProjectSandboxes = {
 };
 
 async function noSandbox(name: string): Promise<never> {
-  throw new WavesmithError("not-found", `there is no sandbox of ${name}`, { remedy: "see wavesmith sandbox ls" });
+  throw noSandboxOf(name);
 }
 
 /** A server sends no progress. */

@@ -1,7 +1,6 @@
-import { getSandbox } from "../../api/find-sandbox.ts";
+import { getSandbox, noSandboxOf } from "../../api/find-sandbox.ts";
 import type { ExecStreams } from "../../api/sandbox-exec.ts";
 import { defaultTenant } from "../../coordinator/build/request/project.ts";
-import { WavesmithError } from "../../domain/errors.ts";
 import { openServerSocket } from "../builds/server-socket.ts";
 import type { Context, Server } from "../context.ts";
 import { withApp } from "../data/with-app.ts";
@@ -58,8 +57,7 @@ interface Command {
 }
 
 async function runHere(context: Context, name: string, command: Command): Promise<number | null> {
-  if (!isUsed(await context.config()))
-    throw new WavesmithError("not-found", `there is no sandbox of ${name}`, { remedy: "see wavesmith sandbox ls" });
+  if (!isUsed(await context.config())) throw noSandboxOf(name);
   return withApp(context, async ({ ports }) => {
     const { runCommandInSandbox } = await import("../../api/sandbox-exec.ts");
     return runCommandInSandbox(ports, await getSandbox(ports, name, { tenant: defaultTenant }), command);
