@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Ports } from "../coordinator/port.ts";
-import { WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { GuestClient, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import { stopSandbox } from "../sandbox-lifecycle/stop-sandbox.ts";
 import type { SandboxRow } from "../store/port.ts";
@@ -94,7 +94,7 @@ async function run({ guest, workspaceRoot }: SandboxEndpoint, command: Command):
 const reportTo =
   ({ warn }: ExecStreams) =>
   (error: unknown): void =>
-    warn(error instanceof Error ? error.message : String(error));
+    warn(messageOf(error));
 
 const stage = (name: string, argv: readonly string[], more: { openStdin?: boolean } = {}): StageSpec => ({
   name,

@@ -14,6 +14,14 @@ export function requireOperator(caller: Pick<Caller, "tenant">, what: string): v
 }
 
 /**
+ * Answers other tenants that the settings, which exist once for the whole server, are not there
+ * (W11).
+ */
+export function hideSettings(caller: Pick<Caller, "tenant">): void {
+  if (!runsServer(caller)) throw new WavesmithError("not-found", "your tenant has no settings of its own");
+}
+
+/**
  * Returns the name of the tenant that an admin means: any for those who run the server, otherwise
  * only the caller's own. Another one is answered like one that does not exist (W11).
  */

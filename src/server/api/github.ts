@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
+import { hideSettings } from "../access/operators.ts";
 import { connectPath } from "../connect.ts";
 import type { ServedSignIn } from "../port.ts";
 import { type ApiContext, type Endpoint, endpoint } from "./endpoint.ts";
-import { onlyDefaultTenant } from "./only-default-tenant.ts";
 
 const signInReply = z
   .looseObject({
@@ -42,7 +42,7 @@ export function githubEndpoints({ app, serveOrigin }: ApiContext): Endpoint[] {
       needs: "admin",
       reply: signInReply,
       async handle({ caller }) {
-        onlyDefaultTenant(caller);
+        hideSettings(caller);
         return { body: await show(connection()) };
       },
     }),
@@ -52,7 +52,7 @@ export function githubEndpoints({ app, serveOrigin }: ApiContext): Endpoint[] {
       body: tokenBody,
       reply: signInReply,
       async handle({ caller, body: { token } }) {
-        onlyDefaultTenant(caller);
+        hideSettings(caller);
         await connection().store({ kind: "token", token });
         return { body: await show(connection()) };
       },
@@ -64,7 +64,7 @@ export function githubEndpoints({ app, serveOrigin }: ApiContext): Endpoint[] {
       status: 201,
       reply: z.looseObject({ page: z.string(), expiresAt: z.string() }),
       async handle({ caller, body: { organization }, header }) {
-        onlyDefaultTenant(caller);
+        hideSettings(caller);
         // The address by which the browser reaches us, which the server itself may not know.
         const origin = header("origin") ?? serveOrigin ?? `http://${header("host")}`;
         const { state, expiresAt } = await connection().beginApp({ origin, organization });

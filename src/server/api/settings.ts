@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import { viewSettings, writeSettings } from "../../api/settings.ts";
+import { hideSettings } from "../access/operators.ts";
 import { problemWith } from "../problem.ts";
 import { type ApiContext, type Endpoint, endpoint, planEndpoint } from "./endpoint.ts";
-import { onlyDefaultTenant } from "./only-default-tenant.ts";
 
 const settingsReply = z
   .looseObject({
@@ -34,7 +34,7 @@ export function settingsEndpoints({ app: { config } }: ApiContext): Endpoint[] {
       needs: "admin",
       reply: settingsReply,
       async handle({ caller }) {
-        onlyDefaultTenant(caller);
+        hideSettings(caller);
         return show();
       },
     }),
@@ -43,7 +43,7 @@ export function settingsEndpoints({ app: { config } }: ApiContext): Endpoint[] {
       needs: "admin",
       reply: settingsReply,
       async handle({ caller, body, header }) {
-        onlyDefaultTenant(caller);
+        hideSettings(caller);
         const tag = header("if-match") ?? null;
         const faults = await writeSettings(config, { ...body, tag: tag === "*" ? null : tag });
         if (faults.length === 0) return show();
