@@ -30,8 +30,11 @@ function follow(): Socket {
     let start = 0;
     if (!isStreaming) {
       const end = bytes.indexOf("\r\n\r\n");
-      if (end >= 0) start = opened(bytes.toString("latin1", 0, end)) + end + 4;
-      isStreaming = end >= 0;
+      if (end >= 0) {
+        begin(bytes.toString("latin1", 0, end));
+        start = end + 4;
+        isStreaming = true;
+      }
     }
     for (let end = bytes.indexOf("\n\n", start); isStreaming && end >= 0; end = bytes.indexOf("\n\n", start)) {
       // "id: 123\n…"; a heartbeat begins with a colon.
@@ -46,14 +49,13 @@ function follow(): Socket {
   return socket;
 }
 
-function opened(head: string): number {
+function begin(head: string): void {
   if (!/^HTTP\/1\.\d 200 /.test(head)) finish(head.split("\r\n")[0] ?? "no answer");
   connected += 1;
   if (connected === count) {
     cpu = process.cpuUsage();
     process.stdout.write(`${JSON.stringify({ connected })}\n`);
   }
-  return 0;
 }
 
 function idAt(bytes: Buffer, from: number): number {
