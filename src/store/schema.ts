@@ -1118,8 +1118,8 @@ export const modelCalls = pgTable(
 );
 
 /**
- * Deliveries from forges and CI systems, and our answers to people there, so that nothing is
- * handled twice.
+ * Deliveries from forges and CI systems, our answers to people there, what we carried out for them
+ * (OG1) and how far we have polled (PO1), so that nothing is handled twice.
  */
 export const webhookDeliveries = pgTable(
   "webhook_deliveries",
@@ -1131,7 +1131,7 @@ export const webhookDeliveries = pgTable(
       .notNull()
       .references(() => tenants.id),
     event: text("event").notNull(),
-    /** The outcome, in words. */
+    /** The outcome, in words or as an id; of polling, the place we have read up to, as JSON. */
     answer: text("answer").notNull(),
     receivedAt: moment("received_at").notNull().defaultNow(),
   },
