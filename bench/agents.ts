@@ -10,7 +10,7 @@ import { runCommandLine } from "../src/cli/main.ts";
 import { createOutput } from "../src/cli/output/output.ts";
 import { loadConfig } from "../src/config.ts";
 import { projectIdFor } from "../src/coordinator/build/request/project.ts";
-import { buildIdForEvent } from "../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../src/domain/events/request-ids.ts";
 import { guestProgram } from "../src/sandbox/guest/guest-program.ts";
 import { job, outcome, shell, startGuest } from "../tests/contract/guest-fixture.ts";
 import { withFolder } from "./database.ts";
@@ -139,7 +139,7 @@ async function updates(smoke: boolean): Promise<Finding[]> {
       ];
     } finally {
       await app.close();
-      await app.ports.driver(config.sandboxDriver).remove(projectId as never, { volume: true });
+      await app.ports.driver(config.sandboxDriver).remove(projectId, { volume: true });
     }
   });
 }

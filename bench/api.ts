@@ -1,9 +1,8 @@
-import { randomBytes } from "node:crypto";
 import { createApp } from "../src/app.ts";
 import { loadConfig } from "../src/config.ts";
-import { requestBuild } from "../src/coordinator/build/request/request-build.ts";
 import { startServer } from "../src/server/server.ts";
 import { withFolder } from "./database.ts";
+import { storeFinishedBuild, storeWaitingBuild } from "./finished-build.ts";
 import { median } from "./measure.ts";
 import type { Benchmark } from "./target.ts";
 
@@ -27,21 +26,13 @@ export const api: Benchmark = {
       };
       const server = await startServer({ ...options, inform: silent, warn: silent });
       try {
-        const tasks = Array.from({ length: smoke ? 5 : 500 }, (_, at) => ({ id: `t${at}`, run: "true" }));
-        const data = { project: "bench", plan: { name: "bench", tasks } };
-        const event = { id: `bench-${randomBytes(4).toString("hex")}`, data };
-        const { buildId } = await requestBuild(app.ports, event, config.sandboxDriver);
-        const times: number[] = [];
-        for (let round = 0; round < (smoke ? 2 : 100); round += 1) {
-          const begun = performance.now();
-          const headers = { authorization: `Bearer ${key}` };
-          const response = await fetch(`${server.origin}/api/v1/builds/${buildId}`, { headers });
-          await response.arrayBuffer();
-          if (response.status !== 200) throw new Error(`the server answered ${response.status}`);
-          times.push(performance.now() - begun);
-        }
+        const [count, rounds] = smoke ? [20, 2] : [500, 100];
+        const waiting = `${server.origin}/api/v1/builds/${await storeWaitingBuild(app, count)}`;
+        const finished = `${server.origin}/api/v1/builds/${await storeFinishedBuild(app, count)}`;
+        const figure = { unit: "ms", floor: null, limit: 15 } as const;
         return [
-          { what: "GET /builds/:id, 500 tasks, median", ours: median(times), unit: "ms", floor: null, limit: 15 },
+          { what: "GET /builds/:id, 500 tasks, median", ours: await medianOf(waiting, rounds), ...figure },
+          { what: "the same after 50 waves, median", ours: await medianOf(finished, rounds), ...figure },
         ];
       } finally {
         await server.stop();
@@ -49,3 +40,16 @@ export const api: Benchmark = {
       }
     }),
 };
+
+/** Returns the median time in ms until the whole answer is there. */
+async function medianOf(url: string, rounds: number): Promise<number> {
+  const times: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const begun = performance.now();
+    const response = await fetch(url, { headers: { authorization: `Bearer ${key}` } });
+    await response.arrayBuffer();
+    if (response.status !== 200) throw new Error(`the server answered ${response.status}`);
+    times.push(performance.now() - begun);
+  }
+  return median(times);
+}

@@ -1,7 +1,7 @@
 import { createApp } from "../src/app.ts";
 import { loadConfig } from "../src/config.ts";
 import { projectIdFor } from "../src/coordinator/build/request/project.ts";
-import { buildIdForEvent } from "../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../src/domain/events/request-ids.ts";
 import { withFolder } from "./database.ts";
 
 type App = Awaited<ReturnType<typeof createApp>>;
@@ -26,7 +26,7 @@ export function buildPlan(plan: Readonly<Record<string, unknown>>): Promise<numb
       return took;
     } finally {
       await app.close();
-      await app.ports.driver(config.sandboxDriver).remove(projectId as never, { volume: true });
+      await app.ports.driver(config.sandboxDriver).remove(projectId, { volume: true });
     }
   });
 }

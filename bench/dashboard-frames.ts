@@ -50,11 +50,13 @@ export const blanksWhileScrolling = (page: Page, ms: number): Promise<number> =>
       if (performance.now() - begun > ${ms}) return resolve(blank / looked);
       scrollBy(0, 40);
       for (const share of [0.1, 0.3, 0.5, 0.7, 0.9]) {
-        const element = document.elementFromPoint(innerWidth * 0.7, innerHeight * share);
+        const y = innerHeight * share;
+        const element = document.elementFromPoint(innerWidth * 0.7, y);
         looked += 1;
-        const file = element?.closest(".file-change");
-        // Neither the head of a file, nor its text, nor its text in colour.
-        if (file !== null && element === file) blank += 1;
+        if (element === null || !element.matches(".file-change")) continue;
+        // Neither the head of a file, nor its text, nor its text in colour; its border is no text.
+        const { top, bottom } = element.getBoundingClientRect();
+        if (y >= top + element.clientTop && y < bottom - element.clientTop) blank += 1;
       }
       requestAnimationFrame(frame);
     };

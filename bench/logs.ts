@@ -1,7 +1,7 @@
 import { createApp } from "../src/app.ts";
 import { loadConfig } from "../src/config.ts";
 import { projectIdFor } from "../src/coordinator/build/request/project.ts";
-import { buildIdForEvent } from "../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../src/domain/events/request-ids.ts";
 import { withFolder } from "./database.ts";
 import type { Benchmark } from "./target.ts";
 

@@ -136,14 +136,15 @@ interface Provider {
   close(): Promise<void>;
 }
 
-const event = (data: object & { type: string }): string => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
-const start = event({ type: "message_start", message: { usage: { input_tokens: 10, output_tokens: 1 } } } as never);
+const event = (data: { readonly type: string; readonly [key: string]: unknown }): string =>
+  `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
+const start = event({ type: "message_start", message: { usage: { input_tokens: 10, output_tokens: 1 } } });
 const delta = event({
   type: "content_block_delta",
   index: 0,
   delta: { type: "text_delta", text: "some words of it" },
-} as never);
-const end = event({ type: "message_delta", usage: { output_tokens: 9 } } as never) + event({ type: "message_stop" });
+});
+const end = event({ type: "message_delta", usage: { output_tokens: 9 } }) + event({ type: "message_stop" });
 
 /** A provider that answers at once, or with a stream of two seconds. */
 async function startProvider(): Promise<Provider> {

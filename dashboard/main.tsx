@@ -9,6 +9,7 @@ import { restoreTheme } from "./shell/theme.ts";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/frame.css";
+import "./styles/start.css";
 import "./styles/build.css";
 import "./styles/panel.css";
 import "./styles/project.css";

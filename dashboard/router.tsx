@@ -1,21 +1,15 @@
-import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
 import { BuildPage } from "./build/build-page.tsx";
-import { BuildsPage } from "./build/builds-page.tsx";
+import { type BuildFilter, BuildsPage, buildFilters } from "./build/builds-page.tsx";
+import { type BuildSearch, taskParts, views } from "./build/selection.ts";
 import { HomePage } from "./home/home-page.tsx";
+import { NotFound } from "./parts/not-found.tsx";
 import { Empty } from "./parts/states.tsx";
 import { Shell } from "./shell/shell.tsx";
 
-function NoPage() {
-  return (
-    <Empty title="There is no such page.">
-      <Link to="/">Go to Home</Link>
-    </Empty>
-  );
-}
-
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: NoPage,
+  notFoundComponent: () => <NotFound what="There is no such page." />,
   errorComponent: ({ error }) => <Empty title="This page failed.">{String(error)}</Empty>,
 });
 
@@ -25,17 +19,6 @@ const number = (value: unknown): number | undefined => (Number.isInteger(Number(
 type Without<Search> = { [Name in keyof Search]?: Exclude<Search[Name], undefined> };
 const without = <Search extends object>(search: Search): Without<Search> =>
   Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined)) as Without<Search>;
-
-export const views = ["graph", "timeline", "board"] as const;
-export type View = (typeof views)[number];
-
-interface BuildSearch {
-  readonly view?: View;
-  /** The selected task. */
-  readonly task?: string;
-  /** The selected gate run. */
-  readonly gate?: string;
-}
 
 interface ChangesSearch {
   readonly task?: string;
@@ -51,13 +34,25 @@ interface ProjectSearch {
 }
 
 const home = createRoute({ getParentRoute: () => root, path: "/", component: HomePage });
-const builds = createRoute({ getParentRoute: () => root, path: "/builds", component: BuildsPage });
+const builds = createRoute({
+  getParentRoute: () => root,
+  path: "/builds",
+  component: BuildsPage,
+  validateSearch: (search: Record<string, unknown>): { only?: BuildFilter } =>
+    without({ only: buildFilters.find((filter) => filter === search.only) }),
+});
 const build = createRoute({
   getParentRoute: () => root,
   path: "/builds/$id",
   component: BuildPage,
   validateSearch: (search: Record<string, unknown>): BuildSearch =>
-    without({ view: views.find((view) => view === search.view), task: text(search.task), gate: text(search.gate) }),
+    without({
+      view: views.find((view) => view === search.view),
+      task: text(search.task),
+      part: taskParts.find((part) => part === search.part),
+      attempt: search.attempt === undefined ? undefined : number(search.attempt),
+      gate: text(search.gate),
+    }),
 });
 const changes = createRoute({
   getParentRoute: () => root,
@@ -85,7 +80,8 @@ const start = createRoute({
   getParentRoute: () => root,
   path: "/start",
   component: lazyRouteComponent(() => import("./start/start-page.tsx"), "StartPage"),
-  validateSearch: (search: Record<string, unknown>): { project?: string } => without({ project: text(search.project) }),
+  validateSearch: (search: Record<string, unknown>): { project?: string; from?: "brief" } =>
+    without({ project: text(search.project), from: search.from === "brief" ? "brief" : undefined }),
 });
 const projects = createRoute({
   getParentRoute: () => root,

@@ -4,7 +4,7 @@ import { readBuildRequest } from "../src/coordinator/build/request/build-request
 import { storeBuild } from "../src/coordinator/build/request/store-build.ts";
 import { settleRequest } from "../src/coordinator/build/request/take-events.ts";
 import { failBuild } from "../src/coordinator/build/stop/fail-build.ts";
-import { buildIdForEvent, requestIdOf } from "../src/domain/events/event-ids.ts";
+import { buildIdForEvent, requestIdOf } from "../src/domain/events/request-ids.ts";
 import type { BuildRequested } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

@@ -16,6 +16,7 @@ export type WaveRejected = z.infer<(typeof eventSchemas)["project/wave.rejected"
 export type PullRequestOpen = z.infer<(typeof eventSchemas)["agent/pull-request.open"]>;
 export type CancelRequested = z.infer<(typeof eventSchemas)["project/build.cancel-requested"]>;
 export type CheckCompleted = z.infer<(typeof eventSchemas)["ci/check.completed"]>;
+export type SuiteCompleted = z.infer<(typeof eventSchemas)["ci/suite.completed"]>;
 export type ForgeCommentMade = z.infer<(typeof eventSchemas)["forge/comment.made"]>;
 export type ThreadSettled = z.infer<(typeof eventSchemas)["forge/thread.settled"]>;
 export type ReviewSubmitted = z.infer<(typeof eventSchemas)["forge/review.submitted"]>;

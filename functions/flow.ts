@@ -37,6 +37,11 @@ export interface FlowFunction<Data> {
    * Refuses events that anyone could send, because the function decides about an existing build.
    */
   readonly decides?: true;
+  /**
+   * Waits while the forge cannot be reached, limits our calls or refuses our credential, so that
+   * nothing said there is lost.
+   */
+  readonly outlastsForge?: true;
   readonly run: (context: { data: Data; eventId: string; step: StepRunner }) => Promise<unknown>;
   /** Runs when every retry has failed. */
   readonly failed?: (context: { data: Data; eventId: string; reason: string; step: StepRunner }) => Promise<unknown>;
@@ -46,23 +51,30 @@ export interface FlowFunction<Data> {
 type StepRunner = <Result>(name: string, operation: () => Promise<Result>) => Promise<Result>;
 
 const createStepRunner =
-  (step: StepTools, flow: Flow, facts: LogFacts = {}): StepRunner =>
+  (step: StepTools, flow: Flow, { facts = {}, outlastsForge = false }: RunnerOptions = {}): StepRunner =>
   async (name, operation) => {
     for (let attemptNumber = 1; ; attemptNumber += 1) {
       const answer = await step.run(attemptNumber === 1 ? name : `${name} (${attemptNumber})`, async () => {
         try {
           return await about(facts, () => withRoom(() => runAndFlush(operation, flow), flow));
         } catch (error) {
-          if (isFull(error) && attemptNumber < maxTries) return { [fullKey]: error.retryAfterMs };
-          throw forInngest(error);
+          const key = isFull(error) ? fullKey : outlastsForge && isAway(error) ? awayKey : null;
+          if (key === null || attemptNumber >= maxTries) throw forInngest(error);
+          if (key === awayKey) flow.ports.log.warn(`${name} waits for the forge: ${messageOf(error)}`);
+          return { [key]: (error as WavesmithError).retryAfterMs };
         }
       });
-      const retryAfterMs = fullness(answer);
-      if (retryAfterMs === null) return answer as Awaited<ReturnType<typeof operation>>;
+      const wait = waitOf(answer, attemptNumber);
+      if (wait === null) return answer as Awaited<ReturnType<typeof operation>>;
       // Hold nothing between two tries, so that running work can end and free a slot.
-      await step.sleep(`wait for a sandbox (${name}, ${attemptNumber})`, waitMs(attemptNumber, retryAfterMs));
+      await step.sleep(`wait for ${wait.what} (${name}, ${attemptNumber})`, wait.ms);
     }
   };
+
+interface RunnerOptions {
+  readonly facts?: LogFacts;
+  readonly outlastsForge?: boolean;
+}
 
 /**
  * Runs the operation and sends the events it committed. A separate step for that would cost one
@@ -76,22 +88,35 @@ async function runAndFlush<Result>(operation: () => Promise<Result>, { relay }: 
 
 /** The result of a step that found no free sandbox slot. */
 const fullKey = "wavesmith/full";
+/** The result of a step that did not get through to the forge. */
+const awayKey = "wavesmith/away";
 /** Ten hours with the waits below. A function may have a thousand steps, and each try takes two. */
 const maxTries = 450;
 /** Shorter than the time after which the reconciler retries for a stalled build. */
 const maxWaitMs = 90_000;
+/** So rarely we ask a forge that stays away; its rate limit may name a later time. */
+const maxAwayMs = 10 * 60_000;
 
-const isFull = (error: unknown): error is WavesmithError & { retryAfterMs: number } =>
+const isFull = (error: unknown): boolean =>
   error instanceof WavesmithError && error.code === "capacity" && error.retryAfterMs !== null;
 
-function fullness(answer: unknown): number | null {
-  if (typeof answer !== "object" || answer === null || !(fullKey in answer)) return null;
-  return Number(answer[fullKey]);
-}
+/** Whether a forge says when to ask again, or its failure lets us hope for an answer later. */
+const isAway = (error: unknown): boolean =>
+  error instanceof WavesmithError && error.code === "environment" && error.retryAfterMs !== null;
 
-/** Uses the given delay for the first minutes, then backs off. */
-const waitMs = (attemptNumber: number, retryAfterMs: number): number =>
-  Math.min(maxWaitMs, Math.max(retryAfterMs, retryAfterMs * Math.floor(attemptNumber / 12)));
+/** What a step waits for, and how long; null for the result of a step that is done. */
+function waitOf(answer: unknown, attemptNumber: number): { what: string; ms: number } | null {
+  if (typeof answer !== "object" || answer === null) return null;
+  // Uses the given delay for the first minutes, then backs off.
+  const backedOffMs = (ms: number, longestMs: number) => Math.min(longestMs, ms * Math.floor(attemptNumber / 12));
+  if (fullKey in answer) {
+    const ms = Number(answer[fullKey]);
+    return { what: "a sandbox", ms: Math.min(maxWaitMs, Math.max(ms, backedOffMs(ms, maxWaitMs))) };
+  }
+  if (!(awayKey in answer)) return null;
+  const ms = Number(answer[awayKey]);
+  return { what: "the forge", ms: Math.max(ms, backedOffMs(ms, maxAwayMs)) };
+}
 
 const roomWaitMs = 60 * 60_000;
 
@@ -175,14 +200,15 @@ export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): Inn
         about(facts, () => flow.ports.log.warn(warning, { event: original.id }));
         if (options.failed === undefined) return;
         const context = { data: original.data as Data, eventId: String(original.id), reason: messageOf(error) };
-        await options.failed({ ...context, step: createStepRunner(step, flow, facts) });
+        await options.failed({ ...context, step: createStepRunner(step, flow, { facts }) });
       },
     },
     async ({ event, step }) => {
       const { name, data } = event;
       const eventId = String(event.id);
       if (options.decides && !(await flow.isFromUs({ name, id: eventId, data }))) throw forInngest(fromAnybody(name));
-      return options.run({ data: data as Data, eventId, step: createStepRunner(step, flow, factsOf(data)) });
+      const runner = createStepRunner(step, flow, { ...options, facts: factsOf(data) });
+      return options.run({ data: data as Data, eventId, step: runner });
     },
   );
 }

@@ -36,7 +36,7 @@ const forInsiders = <Data extends Said>(
 ) =>
   flowFunction<Data>(flow, {
     ...options,
-    decides: true,
+    ...{ decides: true, outlastsForge: true },
     run: async ({ data, eventId, step }) => {
       const { repository, number, by } = data;
       const isAllowed = await step("see whether they may push", () => maySteer(flow.ports, repository, by));
@@ -51,36 +51,25 @@ const forInsiders = <Data extends Said>(
     },
   });
 
-const plainly = <Data>(
-  flow: Flow,
-  options: Pick<FlowFunction<Data>, "id" | "name" | "trigger">,
-  { doing, deed }: { doing: string; deed: Deed<Data> },
-) =>
-  flowFunction<Data>(flow, {
-    ...options,
-    decides: true,
-    run: async ({ data, step }) => ({ answer: await step(doing, () => deed(data, flow)) }),
-  });
-
-/** A function that acts on what a `wavesmith.yaml` says, so it decides itself who may. */
-const standing = <Data>(
+/** A function that acts whoever caused the event; some deeds check the rights themselves. */
+const forAnybody = <Data>(
   flow: Flow,
   options: Pick<FlowFunction<Data>, "id" | "name" | "trigger">,
   { doing, deed }: { doing: string; deed: (data: Data, eventId: string) => Promise<string> },
 ) =>
   flowFunction<Data>(flow, {
     ...options,
-    decides: true,
+    ...{ decides: true, outlastsForge: true },
     run: async ({ data, eventId, step }) => ({ answer: await step(doing, () => deed(data, eventId)) }),
   });
 
 export const forgeEvents = (flow: Flow) => [
-  standing<BranchPushed>(
+  forAnybody<BranchPushed>(
     flow,
     { id: "forge-push", name: "Forge: a branch moved", trigger: "forge/branch.pushed" },
     { doing: "start what on.push asks for", deed: (data) => startFromPush(flow.ports, data, flow.defaultDriver) },
   ),
-  standing<LabelAdded>(
+  forAnybody<LabelAdded>(
     flow,
     { id: "forge-label", name: "Forge: a label was added", trigger: "forge/label.added" },
     {
@@ -121,18 +110,18 @@ export const forgeEvents = (flow: Flow) => [
       isAnswered: () => true,
     },
   ),
-  plainly<ThreadSettled>(
+  forAnybody<ThreadSettled>(
     flow,
     { id: "forge-thread", name: "Forge: a thread was resolved", trigger: "forge/thread.settled" },
-    { doing: "follow the thread", deed: (data, { ports }) => takeThread(ports, data) },
+    { doing: "follow the thread", deed: (data) => takeThread(flow.ports, data) },
   ),
-  plainly<RequestClosed>(
+  forAnybody<RequestClosed>(
     flow,
     { id: "forge-closed", name: "Forge: a request was closed", trigger: "forge/request.closed" },
     {
       doing: "let the delivery look",
-      deed: async ({ buildId, by }, { ports }) => {
-        await takeClosedRequest(ports, buildId);
+      deed: async ({ buildId, by }) => {
+        await takeClosedRequest(flow.ports, buildId);
         return `the delivery looks at what ${by} did`;
       },
     },

@@ -2,7 +2,7 @@ import type { InngestFunction } from "inngest";
 import { attemptFinish } from "./attempt-finish.ts";
 import { buildCancel } from "./build-cancel.ts";
 import { buildStart } from "./build-start.ts";
-import { checkSettle } from "./check-settle.ts";
+import { ciEvents } from "./ci-events.ts";
 import type { Flow } from "./flow.ts";
 import { forgeEvents } from "./forge-events.ts";
 import { gateFinish } from "./gate-finish.ts";
@@ -36,7 +36,7 @@ export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   previewDeploy(flow),
   pullRequestOpen(flow),
   buildCancel(flow),
-  checkSettle(flow),
+  ...ciEvents(flow),
   ...forgeEvents(flow),
   upkeep(flow),
   sandboxHealth(flow),

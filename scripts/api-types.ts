@@ -43,6 +43,7 @@ export async function apiTypes(): Promise<string> {
     app: nothing,
     callers: nothing,
     cookie: nothing,
+    openId: null,
     rateLimit: nothing,
     machine: null,
     serveOrigin: null,

@@ -18,5 +18,5 @@ export const programOptions = options;
  */
 export async function bundlePrograms(folder) {
   const entryPoints = Object.fromEntries(Object.entries(sources).map(([name, path]) => [name, join(root, path)]));
-  await build({ ...options, entryPoints, outdir: folder, outExtension: { ".js": ".mjs" } });
+  await build({ ...options, absWorkingDir: root, entryPoints, outdir: folder, outExtension: { ".js": ".mjs" } });
 }

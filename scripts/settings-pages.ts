@@ -5,6 +5,7 @@ const groups: readonly (readonly [title: string, names: RegExp])[] = [
   ["Data and servers", /^(WAVESMITH_(DATA|DATABASE_WAIT|SERVER|KEY|ENGINE|LOG|PLAN_HOSTS)|DATABASE_URL)$/],
   ["Sandboxes and previews", /^WAVESMITH_(SANDBOX|DOCKER|PREVIEW)/],
   ["Retention", /^WAVESMITH_(SNAPSHOT|RETENTION)/],
+  ["Signing in", /^WAVESMITH_OIDC/],
   ["Limits", /^WAVESMITH_(API_RATE|TASKS|TENANT)/],
   ["Agents and models", /^WAVESMITH_(MODEL|AGENT|ROLES|PRICES|COMPATIBLE|CASSETTE)|^(ANTHROPIC|OPENAI|GEMINI|CLAUDE)_/],
   ["GitHub and CI", /^WAVESMITH_(GITHUB|CI)_/],

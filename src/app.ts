@@ -53,7 +53,7 @@ export interface App {
    * that was used before.
    */
   send(...events: DomainEvent[]): Promise<TakenEvent[]>;
-  /** Sends the events that operations called outside of a function have committed. */
+  /** Sends the events that operations committed outside a function. */
   flush(): Promise<void>;
   /** The events of builds and projects, for those who follow them. */
   readonly feed: EventFeed;

@@ -4,12 +4,13 @@ import { briefAgents } from "./config/brief-agents.ts";
 import { type EngineSettings, engineSettings } from "./config/engine.ts";
 import { mailServer } from "./config/mail-server.ts";
 import { type ModelSettings, modelSettings, namedValues } from "./config/model-providers.ts";
+import { openIdProvider } from "./config/open-id.ts";
 import { type GivenPreviewDomain, previewDomain } from "./config/preview-domain.ts";
 import { type SettingValues, settingsSchema } from "./config/settings.ts";
 import { readSettingsFile } from "./config/settings-file.ts";
 import { type ShownSetting, showSettings } from "./config/shown-settings.ts";
 import { durationMsOf, sizeBytesOf } from "./config/units.ts";
-import type { TaskSlots, TenantLimits } from "./domain/access.ts";
+import type { OpenIdProvider, TaskSlots, TenantLimits } from "./domain/access.ts";
 import { WavesmithError } from "./domain/errors.ts";
 import type { MailServer } from "./domain/mail-server.ts";
 import type { AgentSpec } from "./domain/plan/plan.ts";
@@ -69,6 +70,8 @@ export interface Config {
     readonly pollMs: number | null;
     readonly triggers: { readonly label: string; readonly assignee: string | null };
   };
+  /** The OpenID provider with which people sign in; null: they need keys. */
+  readonly openId: OpenIdProvider | null;
   readonly models: ModelSettings;
   /** The agents of builds from a brief, by their roles; empty if no setting names one. */
   readonly briefAgents: Readonly<Record<string, AgentSpec>>;
@@ -132,6 +135,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       app: appSettings(data),
     },
     taskSlots: data.WAVESMITH_TASKS === "auto" ? "auto" : countOrNull(data.WAVESMITH_TASKS),
+    openId: openIdProvider(data),
     models: modelSettings(data),
     briefAgents: briefAgents(data),
     processors: availableParallelism(),
@@ -152,7 +156,7 @@ const shortestCredential = 12;
 
 function credentials(data: SettingValues): Record<string, string> {
   const named = Object.entries(data).filter(([name]) =>
-    /_(KEY|KEY_FALLBACK|TOKEN|PASSWORD)$|^DATABASE_URL$/.test(name),
+    /_(KEY|KEY_FALLBACK|TOKEN|PASSWORD|CLIENT_SECRET)$|^DATABASE_URL$/.test(name),
   );
   for (const [name, key] of namedValues(data.WAVESMITH_COMPATIBLE_KEYS)) {
     named.push([`WAVESMITH_COMPATIBLE_KEYS.${name}`, key]);

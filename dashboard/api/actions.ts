@@ -38,7 +38,7 @@ function send(id: string, steering: Steering): Promise<unknown> {
 
 /** Steers a build. */
 export const useSteering = (id: string) =>
-  useAction(["build", "inbox", "builds"], (steering: Steering) => send(id, steering));
+  useAction(["build", "inbox", "builds", "restore-points"], (steering: Steering) => send(id, steering));
 
 export type SandboxAct =
   | { readonly act: "start" | "stop" | "snapshot" }

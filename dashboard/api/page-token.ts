@@ -11,7 +11,7 @@ export function keepPageToken(token: string | null): void {
 
 export const pageToken = (): string => localStorage.getItem(key) ?? "none";
 
-// A sign-in link leads here with the token behind `#`. Taken before the router sees the address.
+// A sign-in link has its token behind `#`. We take it before the router sees the address.
 const given = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
 if (given !== undefined) {
   keepPageToken(given);

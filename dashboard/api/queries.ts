@@ -22,6 +22,13 @@ export const sessionQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
+export const signInProvidersQuery = queryOptions({
+  queryKey: ["sign-in-providers"],
+  queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/session/providers", { signal }))).items,
+  retry: false,
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
 export const inboxQuery = queryOptions({
   queryKey: ["inbox"],
   queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/inbox", { signal }))).items,
@@ -44,10 +51,22 @@ export const projectsQuery = queryOptions({
   refetchInterval: 10_000,
 });
 
+export const projectQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["projects", id],
+    queryFn: ({ signal }) => dataOf(api.GET("/api/v1/projects/{id}", { params: { path: { id } }, signal })),
+  });
+
 export const sandboxesQuery = queryOptions({
   queryKey: ["sandboxes"],
   queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/sandboxes", { params: all, signal }))).items,
   refetchInterval: listMs,
+});
+
+export const sandboxUsageQuery = queryOptions({
+  queryKey: ["sandboxes", "usage"],
+  queryFn: async ({ signal }) => (await dataOf(api.GET("/api/v1/sandboxes/usage", { signal }))).items,
+  refetchInterval: 10_000,
 });
 
 export const snapshotsQuery = (projectId: string) =>
@@ -57,6 +76,16 @@ export const snapshotsQuery = (projectId: string) =>
       const params = { path: { id: projectId } };
       return (await dataOf(api.GET("/api/v1/projects/{id}/snapshots", { params, signal }))).items;
     },
+  });
+
+export const restorePointsQuery = (projectId: string) =>
+  queryOptions({
+    queryKey: ["restore-points", projectId],
+    queryFn: async ({ signal }) => {
+      const params = { path: { id: projectId } };
+      return (await dataOf(api.GET("/api/v1/projects/{id}/restore-points", { params, signal }))).items;
+    },
+    refetchInterval: 10_000,
   });
 
 export const previewsQuery = queryOptions({
@@ -119,7 +148,7 @@ export const planTextQuery = (id: string) =>
     gcTime: 0,
   });
 
-/** The task or wave whose diff is wanted; with neither, the whole build's. */
+/** The task or wave to show the diff of; with neither, the whole build. */
 export interface DiffOf {
   readonly task?: string | undefined;
   readonly wave?: number | undefined;

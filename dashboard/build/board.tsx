@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { ApiType } from "../../src/client/client.ts";
+import { withTask } from "./selection.ts";
 import { TaskCard, type TaskCardData, taskCards } from "./task-card.tsx";
 
 const columns = [
@@ -22,13 +23,13 @@ export function Board({ build, graph }: { readonly build: ApiType<"Build">; read
             <h2 className="row">
               {name} <span className="faint num">{own.length}</span>
             </h2>
-            <ul className="stack" style={{ gap: "0.4rem" }}>
+            <ul className="board-cards">
               {own.slice(0, 200).map((card) => (
                 <li key={card.task.id}>
                   <Link
                     to="/builds/$id"
                     params={{ id: build.id }}
-                    search={({ gate: _, ...search }) => ({ ...search, task: card.task.id })}
+                    search={withTask(card.task.id)}
                     className="task-card plain"
                     resetScroll={false}
                   >

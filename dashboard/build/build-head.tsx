@@ -13,19 +13,19 @@ import { isOpen } from "../parts/tones.ts";
 import { ConfirmDialog } from "./confirm-dialog.tsx";
 import { Progress } from "./progress.tsx";
 import { RollbackDialog } from "./rollback-dialog.tsx";
+import { withGate, withTask } from "./selection.ts";
 import { TimeLeft } from "./time-left.tsx";
 
-/** The top of a build's page: its name, its progress and its buttons. */
-export function BuildHead({
-  build,
-  graph,
-}: {
+interface BuildHeadProps {
   readonly build: ApiType<"Build">;
   readonly graph: ApiType<"BuildGraph"> | undefined;
-}) {
-  const { project, projectId, status, phase, reason, startedAt, endedAt, spent, budget, preview, id } = build;
+}
+
+/** The top of a build's page: its name, its progress and its buttons. */
+export function BuildHead({ build, graph }: BuildHeadProps) {
+  const { project, projectId, status, brief } = build;
   return (
-    <div className="stack" style={{ gap: "0.6rem" }}>
+    <div className="stack tight">
       <PageHead
         page={project}
         title={
@@ -37,25 +37,40 @@ export function BuildHead({
         <StatusBadge status={status} />
         <Actions build={build} graph={graph} />
       </PageHead>
-      <div className="row wrap small soft" style={{ columnGap: "1.2rem", rowGap: "0.2rem" }}>
-        {phase !== status && <span className="phase">{phase}</span>}
-        <span>
-          <Took from={startedAt} to={endedAt} />
-        </span>
-        {status === "running" && graph !== undefined && <TimeLeft graph={graph} />}
-        <span>
-          <Money spent={spent} />
-          {budget.usd !== null && <span className="faint"> of {usdText(budget.usd)}</span>}
-        </span>
-        <span className="mono tiny faint">{id}</span>
-        {preview?.url != null && (
-          <a href={preview.url} target="_blank" rel="noreferrer">
-            Open the preview <Icon name="out" size={13} />
-          </a>
-        )}
-        {build.head !== null && <CopyButton text={`git fetch ${build.repository} main`} label="Copy git fetch" />}
-      </div>
-      {build.brief !== undefined && <p className="brief soft small">“{build.brief}”</p>}
+      <Facts build={build} graph={graph} />
+      {brief !== undefined && <p className="brief soft small">“{brief}”</p>}
+      <Notices build={build} graph={graph} />
+      <Progress build={build} />
+    </div>
+  );
+}
+
+function Facts({ build, graph }: BuildHeadProps) {
+  const { status, phase, startedAt, endedAt, spent, budget, preview, id } = build;
+  return (
+    <div className="row wrap apart small soft">
+      <span role="status" className={phase === status ? "hidden" : "phase"}>
+        {phase}
+      </span>
+      <Took from={startedAt} to={endedAt} />
+      {status === "running" && graph !== undefined && <TimeLeft graph={graph} />}
+      <Money spent={spent} />
+      {budget.usd !== null && <span>budget {usdText(budget.usd)}</span>}
+      <span className="mono tiny faint">{id}</span>
+      {preview?.url != null && (
+        <a href={preview.url} target="_blank" rel="noreferrer">
+          Open the preview <Icon name="out" size={13} />
+        </a>
+      )}
+      {build.head !== null && <CopyButton text={`git fetch ${build.repository} main`} label="Copy git fetch" />}
+    </div>
+  );
+}
+
+/** Why it ended, or why it does not go on. */
+function Notices({ build: { id, status, reason, waitsForSandbox, sandboxTrouble }, graph }: BuildHeadProps) {
+  return (
+    <>
       {reason !== null && status !== "waiting" && (
         <div className="notice" data-tone={status === "failed" ? "bad" : "idle"}>
           {reason}
@@ -64,21 +79,21 @@ export function BuildHead({
           )}
         </div>
       )}
-      {build.waitsForSandbox !== null && (
+      {waitsForSandbox !== null && (
         <div className="notice" data-tone="wait">
-          {build.waitsForSandbox.reason} <span className="soft">{build.waitsForSandbox.remedy}</span>
+          {waitsForSandbox.reason} <span className="soft">{waitsForSandbox.remedy}</span>
         </div>
       )}
-      {build.sandboxTrouble !== null && (
+      {sandboxTrouble !== null && (
         <div className="notice" data-tone="wait">
-          {build.sandboxTrouble}
+          {sandboxTrouble}
         </div>
       )}
-      <Progress build={build} />
-    </div>
+    </>
   );
 }
 
+const mostBlockers = 5;
 const isStarted = ({ status }: ApiType<"GraphWave">): boolean => status !== "planned";
 
 /** The gate that blocks a wave, or the attempts that failed in it. */
@@ -90,33 +105,28 @@ function Blockers({ buildId, wave }: { readonly buildId: string; readonly wave: 
     return (
       <>
         {": "}
-        <Link to="/builds/$id" params={{ id: buildId }} search={(search) => ({ ...search, gate: last.id })}>
+        <Link to="/builds/$id" params={{ id: buildId }} search={withGate(last.id)}>
           see why {last.label} {last.outcome === "failed" ? "failed" : "has no verdict"}
         </Link>
       </>
     );
   }
-  const failed = wave?.work.filter(({ task, outcome }) => task !== null && outcome !== null && outcome !== "succeeded");
-  return (failed ?? []).slice(0, 5).map(({ id, task, outcome }) => (
-    <span key={id}>
+  const failed = (wave?.work ?? []).flatMap(({ task, outcome }) =>
+    task !== null && outcome !== null && outcome !== "succeeded" ? [task] : [],
+  );
+  return [...new Set(failed)].slice(0, mostBlockers).map((task) => (
+    <span key={task}>
       {" · "}
-      <Link to="/builds/$id" params={{ id: buildId }} search={(search) => ({ ...search, task: task ?? "" })}>
-        {task}
-      </Link>{" "}
-      {outcome}
+      <Link to="/builds/$id" params={{ id: buildId }} search={withTask(task)}>
+        see {task}
+      </Link>
     </span>
   ));
 }
 
 type Asked = "cancel" | "rollback" | null;
 
-function Actions({
-  build,
-  graph,
-}: {
-  readonly build: ApiType<"Build">;
-  readonly graph: ApiType<"BuildGraph"> | undefined;
-}) {
+function Actions({ build, graph }: BuildHeadProps) {
   const [asked, setAsked] = useState<Asked>(null);
   const steering = useSteering(build.id);
   const { status } = build;
@@ -146,13 +156,13 @@ function Actions({
       )}
       <Failure error={steering.error} />
       {asked === "rollback" && graph !== undefined && (
-        <RollbackDialog build={build} waves={graph.waves} onClose={close} />
+        <RollbackDialog buildId={build.id} waves={graph.waves} onClose={close} />
       )}
       {asked === "cancel" && (
         <ConfirmDialog
           title="Cancel this build?"
           yes="Cancel the build"
-          no="Let it go on"
+          no="Keep it running"
           steering={steering}
           what={{ act: "cancel" }}
           onClose={close}

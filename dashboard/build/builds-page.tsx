@@ -1,22 +1,26 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { buildsQuery } from "../api/queries.ts";
+import { asWhole } from "../parts/as-whole.ts";
 import { PageHead } from "../parts/page-head.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { isOpen } from "../parts/tones.ts";
+import { sentenceCase } from "../parts/words.ts";
 import { BuildTable } from "./build-table.tsx";
 
-const filters = {
-  all: () => true,
+const route = getRouteApi("/builds");
+export const buildFilters = ["open", "completed", "failed"] as const;
+export type BuildFilter = (typeof buildFilters)[number];
+
+const isIn: Readonly<Record<BuildFilter, (status: string) => boolean>> = {
   open: isOpen,
-  completed: (status: string) => status === "completed",
-  failed: (status: string) => status === "failed" || status === "cancelled",
-} as const;
+  completed: (status) => status === "completed",
+  failed: (status) => status === "failed" || status === "cancelled",
+};
 
 /** Every build, newest first. */
 export function BuildsPage() {
-  const [filter, setFilter] = useState<keyof typeof filters>("all");
+  const { only } = route.useSearch();
   const builds = useQuery(buildsQuery());
   return (
     <>
@@ -25,25 +29,28 @@ export function BuildsPage() {
           Start a build
         </Link>
       </PageHead>
-      <div className="tabs" role="tablist" aria-label="Which builds">
-        {(Object.keys(filters) as (keyof typeof filters)[]).map((name) => (
-          <button
-            key={name}
-            type="button"
-            role="tab"
+      <nav className="tabs" aria-label="Which builds">
+        {[undefined, ...buildFilters].map((filter) => (
+          <Link
+            key={filter ?? "all"}
+            to="/builds"
+            search={filter === undefined ? {} : { only: filter }}
             className="tab"
-            aria-selected={name === filter}
-            onClick={() => setFilter(name)}
+            activeOptions={asWhole}
           >
-            {name[0]?.toUpperCase()}
-            {name.slice(1)}
-          </button>
+            {sentenceCase(filter ?? "all")}
+          </Link>
         ))}
-      </div>
+      </nav>
       <Shown query={builds} what="builds">
         {(rows) => {
-          const shown = rows.filter(({ status }) => filters[filter](status));
-          return shown.length === 0 ? <Empty title="No such build." /> : <BuildTable rows={shown} />;
+          const shown = only === undefined ? rows : rows.filter(({ status }) => isIn[only](status));
+          if (shown.length > 0) return <BuildTable rows={shown} />;
+          return (
+            <Empty title={rows.length === 0 ? "No build yet." : "No builds here."}>
+              {rows.length === 0 && <Link to="/start">Start one</Link>}
+            </Empty>
+          );
         }}
       </Shown>
     </>

@@ -18,9 +18,9 @@ interface ConfirmDialogProps {
 export function ConfirmDialog({ title, yes, no, steering, what, onClose, children }: ConfirmDialogProps) {
   return (
     <Dialog title={title} onClose={onClose}>
-      <div className="small soft">{children}</div>
+      <div className="stack small soft">{children}</div>
       <Failure error={steering.error} />
-      <div className="row wrap" style={{ justifyContent: "flex-end" }}>
+      <div className="buttons">
         <button type="button" className="button" onClick={onClose}>
           {no}
         </button>

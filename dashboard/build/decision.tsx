@@ -2,6 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
 import { useSteering } from "../api/actions.ts";
+import { ActionButton } from "../parts/action-button.tsx";
+import { Key } from "../parts/key.tsx";
 import { Failure } from "../parts/states.tsx";
 import { Left } from "../parts/times.tsx";
 import { useKeys } from "../shell/keyboard.ts";
@@ -52,64 +54,79 @@ function Question({
   );
 }
 
+/** What the build waits for: a decision about its plan or a wave, or for somebody to resume it. */
+type Wait = "plan" | "wave" | "resume";
+
 function Approval({ build }: { readonly build: ApiType<"Build"> }) {
-  const [isRejecting, setRejecting] = useState(false);
   const steering = useSteering(build.id);
-  const wave = build.waves.at(-1);
-  const what = wave?.status !== "waiting" ? null : /its plan/.test(build.phase) ? "plan" : "wave";
-  const approve = (): void => steering.mutate({ act: "approve" });
-  useKeys(what === null ? {} : { a: approve, d: () => setRejecting(true) });
+  const isAsked = build.waves.at(-1)?.status === "waiting";
+  const wait: Wait = !isAsked ? "resume" : /its plan/.test(build.phase) ? "plan" : "wave";
   return (
     <div className="decision" data-tone="wait">
       <div className="grow">
-        <strong>
-          {what === null
-            ? "This build waits to be resumed."
-            : what === "plan"
-              ? "Is this plan good?"
-              : `Is wave ${wave?.number} good?`}
-        </strong>
-        <div className="small soft">
-          {what === null
-            ? (build.reason ?? "It goes on where it was.")
-            : what === "plan"
-              ? "The planner's draft is below. Nothing runs until you approve it."
-              : "Its gates passed. Once approved, it becomes main. It waits until you decide."}{" "}
-          {what !== "wave" && (
-            <Link to="/builds/$id/plan" params={{ id: build.id }}>
-              Edit the plan
-            </Link>
-          )}
-          {what === "wave" && (
-            <Link to="/builds/$id/changes" params={{ id: build.id }} search={{ wave: wave?.number ?? 1 }}>
-              See its changes
-            </Link>
-          )}
-        </div>
+        <WaitText build={build} wait={wait} />
         <Failure error={steering.error} />
       </div>
-      {what === null ? (
-        <button
-          type="button"
-          className="button primary"
-          disabled={steering.isPending}
-          onClick={() => steering.mutate({ act: "resume" })}
-        >
+      {wait === "resume" ? (
+        <ActionButton action={steering} given={{ act: "resume" }} tone="primary">
           Resume
-        </button>
+        </ActionButton>
       ) : (
-        <div className="row">
-          <button type="button" className="button primary" disabled={steering.isPending} onClick={approve}>
-            Approve <kbd>a</kbd>
-          </button>
-          <button type="button" className="button" onClick={() => setRejecting(true)}>
-            Reject… <kbd>d</kbd>
-          </button>
-        </div>
+        <ApprovalButtons buildId={build.id} what={wait} steering={steering} />
       )}
-      {isRejecting && what !== null && (
-        <RejectDialog buildId={build.id} what={what} onClose={() => setRejecting(false)} />
-      )}
+    </div>
+  );
+}
+
+function WaitText({ build, wait }: { readonly build: ApiType<"Build">; readonly wait: Wait }) {
+  const wave = build.waves.at(-1)?.number ?? 1;
+  const heads = {
+    plan: "Is this plan good?",
+    wave: `Is wave ${wave} good?`,
+    resume: "This build is waiting to be resumed.",
+  };
+  const texts = {
+    plan: "The planner's draft is below. Nothing runs until you approve it.",
+    wave: "Its gates passed. Once you approve it, it becomes main. It waits until you decide.",
+    resume: build.reason ?? "It continues where it stopped.",
+  };
+  return (
+    <>
+      <strong>{heads[wait]}</strong>
+      <div className="small soft">
+        {texts[wait]}{" "}
+        {wait === "wave" ? (
+          <Link to="/builds/$id/changes" params={{ id: build.id }} search={{ wave }}>
+            See its changes
+          </Link>
+        ) : (
+          <Link to="/builds/$id/plan" params={{ id: build.id }}>
+            Edit the plan
+          </Link>
+        )}
+      </div>
+    </>
+  );
+}
+
+interface ApprovalButtonsProps {
+  readonly buildId: string;
+  readonly what: "plan" | "wave";
+  readonly steering: ReturnType<typeof useSteering>;
+}
+
+function ApprovalButtons({ buildId, what, steering }: ApprovalButtonsProps) {
+  const [isRejecting, setRejecting] = useState(false);
+  useKeys({ a: () => steering.mutate({ act: "approve" }), d: () => setRejecting(true) });
+  return (
+    <div className="row">
+      <ActionButton action={steering} given={{ act: "approve" }} tone="primary" keys="a">
+        Approve
+      </ActionButton>
+      <button type="button" className="button" aria-keyshortcuts="d" onClick={() => setRejecting(true)}>
+        Reject… <Key name="d" />
+      </button>
+      {isRejecting && <RejectDialog buildId={buildId} what={what} onClose={() => setRejecting(false)} />}
     </div>
   );
 }

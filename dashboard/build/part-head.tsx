@@ -16,12 +16,14 @@ export function PartHead({ buildId, project, part, children }: PartHeadProps) {
     <PageHead
       page={`${part} of ${project}`}
       title={
-        <>
-          <Link to="/builds/$id" params={{ id: buildId }} className="plain soft">
+        <span className="part-head">
+          <Link to="/builds/$id" params={{ id: buildId }} className="plain soft clip">
             {project}
-          </Link>{" "}
-          <span className="faint">/</span> {part}
-        </>
+          </Link>
+          <span>
+            <span className="faint">/</span> {part}
+          </span>
+        </span>
       }
     >
       {children}

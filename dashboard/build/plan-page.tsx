@@ -2,12 +2,13 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
-import { buildQuery, planTextQuery } from "../api/queries.ts";
+import { planTextQuery } from "../api/queries.ts";
 import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
 import { Failure, Shown } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { PlanWorkbench } from "../start/plan-workbench.tsx";
+import { BuildShown } from "./build-shown.tsx";
 import { PartHead } from "./part-head.tsx";
 
 const route = getRouteApi("/builds/$id/plan");
@@ -15,19 +16,20 @@ const route = getRouteApi("/builds/$id/plan");
 /** The plan of a build, for editing and for continuing with the edited plan. */
 export function PlanPage() {
   const { id } = route.useParams();
-  const build = useQuery(buildQuery(id));
   const plan = useQuery(planTextQuery(id));
   return (
-    <>
-      <PartHead buildId={id} project={build.data?.project ?? id} part="Plan">
-        {build.data !== undefined && <StatusBadge status={build.data.status} />}
-      </PartHead>
-      <Shown query={plan} what="the plan">
-        {(text) =>
-          build.data === undefined ? null : <EditedPlan key={`${id} ${text}`} build={build.data} before={text} />
-        }
-      </Shown>
-    </>
+    <BuildShown id={id}>
+      {(build) => (
+        <>
+          <PartHead buildId={id} project={build.project} part="Plan">
+            <StatusBadge status={build.status} />
+          </PartHead>
+          <Shown query={plan} what="the plan">
+            {(text) => <EditedPlan key={`${id} ${text}`} build={build} before={text} />}
+          </Shown>
+        </>
+      )}
+    </BuildShown>
   );
 }
 
@@ -36,7 +38,7 @@ function EditedPlan({ build, before }: { readonly build: ApiType<"Build">; reado
   const navigate = useNavigate();
   const { id, status } = build;
   const isDone = status === "completed";
-  // With the same plan a completed build would only end once more.
+  // With the same plan, a completed build would only end again.
   const hasNothingToDo = isDone && text === before;
   const isAtWork = status === "running" || status === "queued" || status === "cancelling";
   const resume = useAction(["build", "builds", "inbox"], () =>

@@ -13,7 +13,7 @@ export function Progress({ build: { status, tasks, waves } }: { readonly build: 
   const isStuck = status === "failed" || status === "cancelled";
   const width = (part: number) => ({ width: `${(100 * part) / Math.max(1, present.length)}%` });
   return (
-    <div className="stack" style={{ gap: "0.3rem" }}>
+    <div className="stack tight">
       <div
         className="bar"
         role="progressbar"

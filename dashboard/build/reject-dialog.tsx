@@ -32,7 +32,7 @@ export function RejectDialog({ buildId, what, onClose }: RejectDialogProps) {
           onChange={({ target }) => setReason(target.value)}
         />
         <Failure error={steering.error} />
-        <div className="row wrap" style={{ justifyContent: "flex-end" }}>
+        <div className="buttons">
           <button type="button" className="button" onClick={onClose}>
             Keep waiting
           </button>

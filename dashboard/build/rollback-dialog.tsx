@@ -4,28 +4,30 @@ import { useSteering } from "../api/actions.ts";
 import { ConfirmDialog } from "./confirm-dialog.tsx";
 
 interface RollbackDialogProps {
-  readonly build: ApiType<"Build">;
+  readonly buildId: string;
   readonly waves: readonly ApiType<"GraphWave">[];
+  /** The restore point that is chosen at first; by default the last one. */
+  readonly point?: number;
   readonly onClose: () => void;
 }
 
 /** Chooses a restore point, and says what going back to it undoes. */
-export function RollbackDialog({ build, waves, onClose }: RollbackDialogProps) {
+export function RollbackDialog({ buildId, waves, point, onClose }: RollbackDialogProps) {
   const points = [0, ...waves.filter(({ status }) => status === "passed").map(({ number }) => number)].slice(0, -1);
-  const [chosen, setChosen] = useState(points.at(-1) ?? 0);
-  const steering = useSteering(build.id);
+  const [chosen, setChosen] = useState(point ?? points.at(-1) ?? 0);
+  const steering = useSteering(buildId);
   const later = waves.filter(({ number, status }) => number > chosen && status !== "planned");
   const tasks = new Set(later.flatMap((wave) => wave.tasks));
   return (
     <ConfirmDialog
       title="Roll back"
       yes={`Roll back to ${chosen === 0 ? "the beginning" : `wave ${chosen}`}`}
-      no="Leave it"
+      no="Cancel"
       steering={steering}
       what={{ act: "rollback", wave: chosen }}
       onClose={onClose}
     >
-      <label className="stack" style={{ gap: "0.3rem" }}>
+      <label className="label">
         Back to
         <select className="field" value={chosen} onChange={({ target }) => setChosen(Number(target.value))}>
           {points.map((number) => (
@@ -35,11 +37,11 @@ export function RollbackDialog({ build, waves, onClose }: RollbackDialogProps) {
           ))}
         </select>
       </label>
-      <p style={{ marginTop: "0.75rem" }}>
+      <p>
         {later.length === 1 ? "1 wave is" : `${later.length} waves are`} undone, and {tasks.size}{" "}
         {tasks.size === 1 ? "task is" : "tasks are"} pending again. Their commits stay under{" "}
-        <code>refs/rescue/{build.id}/</code>, so <code>wavesmith rollback {build.id} --undo</code> brings them back
-        until the build goes on. The build then waits for you to resume it.
+        <code>refs/rescue/{buildId}/</code>, so <code>wavesmith rollback {buildId} --undo</code> brings them back until
+        the build moves on. The build then waits for you to resume it.
       </p>
     </ConfirmDialog>
   );

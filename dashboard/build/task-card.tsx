@@ -34,7 +34,7 @@ export function TaskCard({ task, state, work, isCritical }: TaskCardData) {
   const note = noteOf(task, state, work);
   return (
     <>
-      <span className="row" style={{ gap: "0.45rem" }}>
+      <span className="row tight">
         <StatusDot status={status} />
         <span className="clip grow task-name">{task.id}</span>
         {work !== undefined && (
@@ -43,7 +43,7 @@ export function TaskCard({ task, state, work, isCritical }: TaskCardData) {
           </span>
         )}
       </span>
-      <span className="row tiny faint" style={{ gap: "0.4rem" }}>
+      <span className="row tight tiny faint">
         <span className="chip">{task.agent}</span>
         {isCritical && (
           <span title="On the critical path: a delay here delays the build" className="critical-mark">
@@ -65,6 +65,6 @@ function noteOf(
   const status = state?.status ?? task.status;
   if (status === "failed") return state?.reason ?? "failed";
   if (work?.endedAt === null && work.lastAction !== null) return work.lastAction;
-  if (state?.waitsFor != null) return `waits for ${state.waitsFor}`;
+  if (state?.waitsFor != null) return `waiting for ${state.waitsFor}`;
   return task.title === task.id ? status : task.title;
 }

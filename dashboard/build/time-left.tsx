@@ -1,7 +1,10 @@
 import type { ApiType } from "../../src/client/client.ts";
 import { durationText, useNow } from "../parts/times.tsx";
 
-/** About how long the rest takes: the waves to come, each as long as those before. */
+/**
+ * About how long the rest takes: the waves to come, each as long as those before. Each wave waits
+ * for the one before it, so the open tasks of the critical path lie in as many of them.
+ */
 export function TimeLeft({ graph: { waves } }: { readonly graph: ApiType<"BuildGraph"> }) {
   const now = useNow();
   const took = waves.flatMap(({ createdAt, endedAt, status }) =>

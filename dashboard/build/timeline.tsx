@@ -3,6 +3,7 @@ import type { ApiType } from "../../src/client/client.ts";
 import { StatusDot } from "../parts/status.tsx";
 import { durationText, useNow } from "../parts/times.tsx";
 import { toneOf } from "../parts/tones.ts";
+import { withGate, withTask } from "./selection.ts";
 
 interface Span {
   readonly work: ApiType<"Work">;
@@ -35,37 +36,20 @@ export function Timeline({
   const begin = Math.min(time(build.startedAt, now), ...spans.map(({ asked }) => asked));
   const end = Math.max(begin + 1_000, ...spans.map(({ to }) => to));
   const critical = new Set(graph.criticalPath);
-  const left = (ms: number): string => `${(100 * (ms - begin)) / (end - begin)}%`;
   const lines = [...spans].sort((one, other) => one.asked - other.asked).slice(0, mostLines);
   return (
     <div className="stack">
       <WhereTimeWent spans={spans} />
-      <div className="card timeline" style={{ "--lines": lines.length } as React.CSSProperties}>
+      <div className="card timeline">
         <Scale ms={end - begin} />
-        {lines.map(({ work, wave, asked, from, to }) => (
-          <div key={work.id} className="timeline-line">
-            <WorkName
-              buildId={build.id}
-              work={work}
-              wave={wave}
-              isCritical={work.task !== null && critical.has(work.task)}
-            />
-            <div className="timeline-track">
-              <span
-                className="timeline-wait"
-                style={{ left: left(asked), width: `${(100 * Math.max(0, from - asked)) / (end - begin)}%` }}
-                title={`waited ${durationText(from - asked)}`}
-              />
-              <span
-                className="timeline-bar"
-                data-tone={toneOf(work.outcome ?? work.status)}
-                data-kind={work.kind}
-                style={{ left: left(from), width: `max(3px, ${(100 * (to - from)) / (end - begin)}%)` }}
-                title={`${work.label}: ${work.outcome ?? work.status}, ${durationText(to - from)}`}
-              />
-            </div>
-            <span className="tiny faint num">{durationText(to - from)}</span>
-          </div>
+        {lines.map((span) => (
+          <Line
+            key={span.work.id}
+            buildId={build.id}
+            span={span}
+            isCritical={span.work.task !== null && critical.has(span.work.task)}
+            scale={{ begin, end }}
+          />
         ))}
         {spans.length > lines.length && (
           <p className="faint small">
@@ -77,13 +61,46 @@ export function Timeline({
   );
 }
 
-function WorkName(props: {
+interface LineProps {
   readonly buildId: string;
+  readonly span: Span;
+  readonly isCritical: boolean;
+  /** The first and the last moment of the timeline. */
+  readonly scale: { readonly begin: number; readonly end: number };
+}
+
+function Line({ buildId, span, isCritical, scale: { begin, end } }: LineProps) {
+  const { work, wave, asked, from, to } = span;
+  const share = (ms: number): string => `${(100 * ms) / (end - begin)}%`;
+  return (
+    <div className="timeline-line">
+      <WorkName buildId={buildId} work={work} wave={wave} isCritical={isCritical} />
+      <div className="timeline-track">
+        <span
+          className="timeline-wait"
+          style={{ left: share(asked - begin), width: share(Math.max(0, from - asked)) }}
+          title={`waited ${durationText(from - asked)}`}
+        />
+        <span
+          className="timeline-bar"
+          data-tone={toneOf(work.outcome ?? work.status)}
+          data-kind={work.kind}
+          data-critical={isCritical || undefined}
+          style={{ left: share(from - begin), width: `max(3px, ${share(to - from)})` }}
+          title={`${work.label}: ${work.outcome ?? work.status}, ${durationText(to - from)}`}
+        />
+      </div>
+      <span className="tiny faint num">{durationText(to - from)}</span>
+    </div>
+  );
+}
+
+interface WorkNameProps extends Pick<LineProps, "buildId" | "isCritical"> {
   readonly work: ApiType<"Work">;
   readonly wave: number;
-  readonly isCritical: boolean;
-}) {
-  const { buildId, work, wave, isCritical } = props;
+}
+
+function WorkName({ buildId, work, wave, isCritical }: WorkNameProps) {
   const name = work.number > 1 ? `${work.label} · ${work.number}` : work.label;
   const status = <StatusDot status={work.outcome ?? work.status} />;
   const rest = (
@@ -96,12 +113,11 @@ function WorkName(props: {
     </>
   );
   if (work.kind === "gate" || work.task !== null) {
-    const chosen = work.kind === "gate" ? { gate: work.id } : { task: work.task ?? "" };
     return (
       <Link
         to="/builds/$id"
         params={{ id: buildId }}
-        search={({ view }) => ({ ...(view === undefined ? {} : { view }), ...chosen })}
+        search={work.kind === "gate" ? withGate(work.id) : withTask(work.task ?? "")}
         className="row plain small timeline-name"
         resetScroll={false}
       >
@@ -139,19 +155,22 @@ function WhereTimeWent({ spans }: { readonly spans: readonly Span[] }) {
   ].filter(({ ms }) => ms > 0);
   const total = parts.reduce((all, { ms }) => all + ms, 0);
   return (
-    <div className="stack" style={{ gap: "0.4rem" }}>
-      <div className="bar" style={{ height: 10 }}>
+    <div className="stack tight">
+      <div className="bar thick">
         {parts.map(({ name, ms, tone }) => (
           <span key={name} data-tone={tone} style={{ width: `${(100 * ms) / total}%` }} />
         ))}
       </div>
-      <div className="row wrap small soft" style={{ columnGap: "1.2rem" }}>
+      <div className="row wrap apart small soft">
         {parts.map(({ name, ms, tone }) => (
-          <span key={name} className="row" style={{ gap: "0.4rem" }}>
+          <span key={name} className="row tight">
             <span className="dot" data-tone={tone} />
             {name} <span className="num">{durationText(ms)}</span>
           </span>
         ))}
+        <span className="row tight">
+          <span className="dot critical-dot" /> on the critical path
+        </span>
       </div>
     </div>
   );

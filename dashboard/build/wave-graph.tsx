@@ -10,13 +10,14 @@ import {
   ReactFlow,
   type ReactFlowInstance,
 } from "@xyflow/react";
-import { memo, useMemo, useRef } from "react";
+import { type KeyboardEvent, memo, useMemo, useRef } from "react";
 import type { ApiType } from "../../src/client/client.ts";
 import { Money } from "../parts/money.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
 import { useTheme } from "../shell/theme.ts";
 import { GateChips } from "./gate-chips.tsx";
+import { withTask } from "./selection.ts";
 import { TaskCard, type TaskCardData, taskCards } from "./task-card.tsx";
 import { layWaves, type WaveLayout } from "./wave-layout.ts";
 
@@ -26,9 +27,13 @@ type TaskNode = Node<{ card: TaskCardData }, "task">;
 /** Above this many, edges are drawn for the selected task alone. */
 const mostEdges = 160;
 /** Smaller than this, a card cannot be read. */
-const leastZoom = 0.55;
+const leastZoom = 0.7;
 const margin = 24;
 const route = getRouteApi("/builds/$id");
+const ariaTexts = {
+  "controls.ariaLabel": "Zoom",
+  "node.a11yDescription.default": "Enter opens the task. j and k go to the next and the previous one.",
+};
 const nodeTypes = { wave: memo(WaveLane), task: memo(TaskBox) };
 
 /** The tasks of a build in one column for each wave, with what they depend on. */
@@ -46,11 +51,19 @@ export function WaveGraph({
   const layout = useMemo(() => layWaves(graph), [graph]);
   const nodes = useMemo(() => nodesOf(build, graph, layout, selected), [build, graph, layout, selected]);
   const edges = useMemo(() => edgesOf(graph, selected), [graph, selected]);
+  const select = (task: string): void => void navigate({ search: withTask(task), replace: true });
+  // React Flow reports clicks on a node, but not the keys that press it.
+  const press = ({ key, target }: KeyboardEvent): void => {
+    const isNode = target instanceof HTMLElement && target.matches(".react-flow__node-task");
+    if (isNode && (key === "Enter" || key === " ") && target.dataset.id !== undefined) select(target.dataset.id);
+  };
   return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the buttons in it
     <div
       ref={frame}
+      onKeyDown={press}
       className="graph card"
-      style={{ height: `clamp(24rem, ${layout.height + 90}px, calc(100dvh - 15rem))` }}
+      style={{ height: `clamp(16rem, ${layout.height + 2 * margin}px, calc(100dvh - 14rem))` }}
     >
       <ReactFlow
         nodes={nodes}
@@ -66,17 +79,16 @@ export function WaveGraph({
         minZoom={0.15}
         maxZoom={1.4}
         fitView
-        fitViewOptions={{ padding: 0.06, maxZoom: 1, minZoom: leastZoom }}
+        fitViewOptions={{ padding: 0.03, maxZoom: 1, minZoom: leastZoom }}
         proOptions={{ hideAttribution: true }}
-        ariaLabelConfig={{ "controls.ariaLabel": "Zoom" }}
+        ariaLabelConfig={ariaTexts}
         onMoveStart={() => frame.current?.setAttribute("data-moving", "")}
         onMoveEnd={() => frame.current?.removeAttribute("data-moving")}
         onInit={(instance) => {
           showCurrentWave(instance, graph, { layout, selected });
         }}
         onNodeClick={(_, node) => {
-          if (node.type !== "task") return;
-          void navigate({ search: ({ gate: _gate, ...search }) => ({ ...search, task: node.id }), replace: true });
+          if (node.type === "task") select(node.id);
         }}
       >
         <Controls showInteractive={false} orientation="horizontal" position="bottom-right" />
@@ -85,7 +97,7 @@ export function WaveGraph({
   );
 }
 
-/** A graph too wide for the screen begins at the selected task, or at the wave that is at work. */
+/** A graph too wide for the screen begins at the selected task, or at the wave in progress. */
 function showCurrentWave(
   instance: ReactFlowInstance<WaveNode | TaskNode>,
   graph: ApiType<"BuildGraph">,
@@ -96,7 +108,7 @@ function showCurrentWave(
   const working = graph.waves.find(({ status, endedAt }) => status !== "planned" && endedAt === null)?.number ?? 1;
   const wave = graph.tasks.find(({ id }) => id === selected)?.wave ?? working;
   const lane = layout.lanes.get(wave);
-  const zoom = 0.75;
+  const zoom = 0.8;
   const furthest = Math.max(0, layout.width * zoom - width + 2 * margin);
   const x = Math.min(furthest, Math.max(0, ((lane?.x ?? 0) - 2 * margin) * zoom));
   void instance.setViewport({ x: margin - x, y: margin, zoom });
@@ -130,12 +142,12 @@ function nodesOf(
     const place = layout.places.get(id);
     if (place === undefined) return [];
     const { width, height } = layout.card;
-    const aria = `${id}, ${card.task.agent}, ${card.task.status}`;
     const position = { x: place.x, y: place.y };
     return [
       {
         ...{ id, type: "task", position, width, height, zIndex: 2, selected: id === selected },
-        ariaLabel: aria,
+        ariaRole: "button",
+        domAttributes: { "aria-roledescription": "task" },
         data: { card },
       },
     ];
@@ -165,15 +177,15 @@ function edgesOf({ tasks, criticalPath }: ApiType<"BuildGraph">, selected: strin
 function WaveLane({ data: { buildId, wave } }: NodeProps<WaveNode>) {
   return (
     <div className="lane" data-planned={wave.status === "planned" || undefined} title={wave.reason ?? undefined}>
-      <div className="row" style={{ gap: "0.4rem" }}>
+      <div className="row tight">
         <strong className="small">Wave {wave.number}</strong>
         <StatusBadge status={wave.status} />
         <span className="grow" />
-        <span className="tiny faint">
+        <span className="took tiny faint">
           {wave.createdAt !== null && <Took from={wave.createdAt} to={wave.endedAt} />}
         </span>
       </div>
-      <div className="row" style={{ minHeight: "1.4rem" }}>
+      <div className="row lane-gates">
         <GateChips buildId={buildId} wave={wave} />
         {wave.spent !== null && wave.spent.calls > 0 && (
           <span className="tiny clip">

@@ -14,11 +14,11 @@ export interface WaveLayout {
   readonly height: number;
 }
 
-const card = { width: 224, height: 76 };
-const gap = 12;
-const pad = 12;
+const card = { width: 208, height: 72 };
+const gap = 8;
+const pad = 10;
 const headHeight = 72;
-const laneGap = 34;
+const laneGap = 26;
 /** A wave with more tasks than this gets a second column. */
 const fewRows = 8;
 

@@ -3,6 +3,7 @@ import type { ApiType } from "../../src/client/client.ts";
 import { StatusBadge } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
 import { GateChips } from "./gate-chips.tsx";
+import { withTask } from "./selection.ts";
 import { TaskCard, taskCards } from "./task-card.tsx";
 
 /** The waves below each other, for narrow screens. */
@@ -28,7 +29,7 @@ export function WaveList({
           </div>
           {wave.status === "blocked" && wave.reason !== null && <div className="tiny soft reason">{wave.reason}</div>}
           <GateChips buildId={build.id} wave={wave} />
-          <ul className="stack" style={{ gap: "0.4rem" }}>
+          <ul className="stack tight">
             {wave.tasks.map((id) => {
               const card = cards.get(id);
               if (card === undefined || card.task.wave !== wave.number) return null;
@@ -60,7 +61,7 @@ function TaskLink({
     <Link
       to="/builds/$id"
       params={{ id: buildId }}
-      search={({ gate: _, ...search }) => ({ ...search, task })}
+      search={withTask(task)}
       className="task-card plain"
       resetScroll={false}
     >

@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 import type { ApiType } from "../../src/client/client.ts";
-import { useLiveBuild } from "../api/follow-build.ts";
-import { buildQuery, diffQuery, gatesQuery } from "../api/queries.ts";
+import { diffQuery, gatesQuery } from "../api/queries.ts";
+import { BuildShown } from "../build/build-shown.tsx";
 import { PartHead } from "../build/part-head.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { useComments } from "./comments.tsx";
@@ -17,29 +17,29 @@ const route = getRouteApi("/builds/$id/changes");
 /** The diff of a build, a wave or a task, with the gates' findings beside it. */
 export function ChangesPage() {
   const { id } = route.useParams();
+  return <BuildShown id={id}>{(build) => <BuildChanges build={build} />}</BuildShown>;
+}
+
+function BuildChanges({ build }: { readonly build: ApiType<"Build"> }) {
+  const { id, project } = build;
   const search = route.useSearch();
-  useLiveBuild(id);
-  const build = useQuery(buildQuery(id));
   const gates = useQuery(gatesQuery(id));
-  const wave = search.wave ?? (search.task === undefined ? undefinedUnlessUnpassed(build.data) : undefined);
+  const wave = search.wave ?? (search.task === undefined ? undefinedUnlessUnpassed(build) : undefined);
   const of = search.task === undefined && wave !== undefined ? { wave } : search;
-  const diff = useQuery({ ...diffQuery(id, of), enabled: build.data !== undefined });
+  const diff = useQuery(diffQuery(id, of));
   const comments = useComments(id);
-  const commenting = build.data === undefined ? undefined : commentingOn(build.data, search.task);
   return (
     <>
-      <PartHead buildId={id} project={build.data?.project ?? id} part="Changes" />
-      {build.data !== undefined && (
-        <SpanChooser build={build.data} chosen={{ ...search, ...(wave === undefined ? {} : { wave }) }} />
-      )}
-      {build.data !== undefined && <OpenComments build={build.data} comments={comments} />}
+      <PartHead buildId={id} project={project} part="Changes" />
+      <SpanChooser build={build} chosen={{ ...search, ...(wave === undefined ? {} : { wave }) }} />
+      <OpenComments build={build} comments={comments} />
       <Shown query={diff} what="the changes">
         {(text) => (
           <Changes
             id={id}
             text={text}
             remarks={[...findingsOf(gates.data ?? [], wave), ...comments.map(remarkOf)]}
-            commenting={commenting}
+            commenting={commentingOn(build, search.task)}
           />
         )}
       </Shown>
@@ -60,8 +60,8 @@ function commentingOn({ id, status, tasks }: ApiType<"Build">, shown: string | u
 }
 
 /** The build has no changes of its own until a wave has passed; then the joined wave has. */
-function undefinedUnlessUnpassed(build: ApiType<"Build"> | undefined): number | undefined {
-  if (build === undefined || build.waves.some(({ status }) => status === "passed")) return undefined;
+function undefinedUnlessUnpassed(build: ApiType<"Build">): number | undefined {
+  if (build.waves.some(({ status }) => status === "passed")) return undefined;
   return build.waves.findLast(({ commit }) => commit !== null)?.number;
 }
 

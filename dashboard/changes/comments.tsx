@@ -58,17 +58,7 @@ export function CommentForm({ buildId, place, task, onClose }: CommentFormProps)
   return (
     <form className="comment finding-beside stack" aria-label="Comment" onSubmit={submit} onKeyDown={press}>
       <div className="row wrap small">
-        <label className="row soft">
-          {lines.includes("-") ? "Lines" : "Line"}
-          <input
-            className="field line-field"
-            inputMode="numeric"
-            placeholder="all"
-            aria-invalid={range === null}
-            value={lines}
-            onChange={({ target }) => setLines(target.value)}
-          />
-        </label>
+        <LinesField lines={lines} isWrong={range === null} onChange={setLines} />
         <span className="mono tiny faint clip">{place.file}</span>
       </div>
       <textarea
@@ -84,7 +74,7 @@ export function CommentForm({ buildId, place, task, onClose }: CommentFormProps)
       <Failure error={comment.error} />
       <div className="row wrap">
         <span className="tiny faint grow">
-          {task === undefined ? "The wave's next fix gets it." : `The next attempt of ${task} gets it.`}
+          {task === undefined ? "It goes to the wave's next fix." : `It goes to the next attempt of ${task}.`}
         </span>
         <button type="button" className="button" onClick={onClose}>
           Discard
@@ -97,7 +87,29 @@ export function CommentForm({ buildId, place, task, onClose }: CommentFormProps)
   );
 }
 
-/** Reads `12` or `12-15`; null if it is neither and not empty. */
+interface LinesFieldProps {
+  readonly lines: string;
+  readonly isWrong: boolean;
+  readonly onChange: (lines: string) => void;
+}
+
+function LinesField({ lines, isWrong, onChange }: LinesFieldProps) {
+  return (
+    <label className="row soft">
+      {lines.includes("-") ? "Lines" : "Line"}
+      <input
+        className="field line-field"
+        inputMode="numeric"
+        placeholder="all"
+        aria-invalid={isWrong}
+        value={lines}
+        onChange={({ target }) => onChange(target.value)}
+      />
+    </label>
+  );
+}
+
+/** Reads `12` or `12-15`, or an empty text for no line; null for anything else. */
 function rangeOf(text: string): { line?: number; endLine?: number } | null {
   if (text.trim() === "") return {};
   const [, first, last] = /^\s*([1-9]\d{0,6})(?:\s*[-–]\s*([1-9]\d{0,6}))?\s*$/.exec(text) ?? [];

@@ -74,19 +74,8 @@ const manyLines = 3_000;
  */
 export function FileChangeView(props: FileChangeViewProps) {
   const { file, layout, beside, isCollapsed = false, header, commenting } = props;
-  const theme = useTheme();
   const [place, isSeen] = useSeen();
-  const [isWanted, setWanted] = useState(file.unifiedLineCount <= manyLines);
-  const [isDrawn, setDrawn] = useState(false);
   const [draft, setDraft] = useState<Place | null>(null);
-  const annotations = useMemo(() => annotationsOf(beside, draft), [beside, draft]);
-  const show = (one: Beside): ReactNode => {
-    if (one.kind === "finding") return <FindingBeside finding={one.finding} />;
-    if (one.kind === "comment") return <CommentBeside comment={one.comment} />;
-    if (commenting === undefined) return null;
-    return <CommentForm {...commenting} place={one.place} onClose={() => setDraft(null)} />;
-  };
-  const onWholeFile = annotations.filter(({ lineNumber }) => lineNumber === 0);
   return (
     <section ref={place} id={file.name} className="file-change card" aria-label={file.name}>
       <FileHead file={file}>
@@ -102,35 +91,44 @@ export function FileChangeView(props: FileChangeViewProps) {
         )}
         {header}
       </FileHead>
-      {!isCollapsed && onWholeFile.map(({ metadata: { one } }) => <div key={keyOf(one)}>{show(one)}</div>)}
-      {!isCollapsed && isSeen && isWanted && file.hunks.length > 0 && (
-        <FileDiff
-          fileDiff={file}
-          disableWorkerPool
-          lineAnnotations={annotations.filter(({ lineNumber }) => lineNumber > 0)}
-          renderAnnotation={({ metadata: { one } }) => show(one)}
-          options={{
-            diffStyle: layout,
-            theme: { dark: "github-dark-high-contrast", light: "github-light-high-contrast" },
-            themeType: theme,
-            disableFileHeader: true,
-            onPostRender: ({ shadowRoot }) => setDrawn(shadowRoot?.querySelector("[data-line]") != null),
-            overflow: "wrap",
-            hunkSeparators: "simple",
-            tokenizeMaxLineLength: 2_000,
-            enableGutterUtility: commenting !== undefined,
-            onGutterUtilityClick: ({ start, end, side = "additions", endSide = side }) => {
-              // A removed line has no number in the new version, which the fixer works on.
-              const isNew = side === "additions" && endSide === "additions";
-              const [first, last] = [Math.min(start, end), Math.max(start, end)];
-              const lines = !isNew ? "" : first === last ? String(first) : `${first}-${last}`;
-              setDraft({ file: file.name, lines });
-            },
-          }}
+      {!isCollapsed && <FileBody {...{ file, layout, beside, commenting, isSeen, draft }} onDraft={setDraft} />}
+    </section>
+  );
+}
+
+interface FileBodyProps extends Pick<FileChangeViewProps, "file" | "layout" | "beside" | "commenting"> {
+  readonly isSeen: boolean;
+  /** Where the comment goes that the reader is writing. */
+  readonly draft: Place | null;
+  readonly onDraft: (draft: Place | null) => void;
+}
+
+function FileBody({ file, layout, beside, commenting, isSeen, draft, onDraft }: FileBodyProps) {
+  const [isWanted, setWanted] = useState(file.unifiedLineCount <= manyLines);
+  const [isDrawn, setDrawn] = useState(false);
+  const annotations = useMemo(() => annotationsOf(beside, draft), [beside, draft]);
+  const show = (one: Beside): ReactNode => {
+    if (one.kind === "finding") return <FindingBeside finding={one.finding} />;
+    if (one.kind === "comment") return <CommentBeside comment={one.comment} />;
+    if (commenting === undefined) return null;
+    return <CommentForm {...commenting} place={one.place} onClose={() => onDraft(null)} />;
+  };
+  const onWholeFile = annotations.filter(({ lineNumber }) => lineNumber === 0);
+  if (file.hunks.length === 0) return <p className="empty small">No lines changed, or a binary file.</p>;
+  return (
+    <>
+      {onWholeFile.map(({ metadata: { one } }) => (
+        <div key={keyOf(one)}>{show(one)}</div>
+      ))}
+      {isSeen && isWanted && (
+        <ColouredLines
+          {...{ file, layout, show }}
+          annotations={annotations.filter(({ lineNumber }) => lineNumber > 0)}
+          onDrawn={setDrawn}
+          onDraft={commenting === undefined ? undefined : onDraft}
         />
       )}
-      {!isCollapsed && file.hunks.length === 0 && <p className="empty small">No lines changed, or a binary file.</p>}
-      {!isCollapsed && !isWanted && (
+      {!isWanted && (
         <p className="empty small">
           {file.unifiedLineCount.toLocaleString("en-US")} lines.{" "}
           <button type="button" className="button" onClick={() => setWanted(true)}>
@@ -138,8 +136,46 @@ export function FileChangeView(props: FileChangeViewProps) {
           </button>
         </p>
       )}
-      {!(isSeen && isDrawn) && !isCollapsed && isWanted && <PlainLines file={file} />}
-    </section>
+      {!(isSeen && isDrawn) && isWanted && <PlainLines file={file} />}
+    </>
+  );
+}
+
+interface ColouredLinesProps extends Pick<FileChangeViewProps, "file" | "layout"> {
+  readonly annotations: DiffLineAnnotation<Placed>[];
+  readonly show: (one: Beside) => ReactNode;
+  readonly onDrawn: (isDrawn: boolean) => void;
+  /** Absent where nobody would read a comment. */
+  readonly onDraft: ((draft: Place) => void) | undefined;
+}
+
+function ColouredLines({ file, layout, annotations, show, onDrawn, onDraft }: ColouredLinesProps) {
+  const theme = useTheme();
+  return (
+    <FileDiff
+      fileDiff={file}
+      disableWorkerPool
+      lineAnnotations={annotations}
+      renderAnnotation={({ metadata: { one } }) => show(one)}
+      options={{
+        diffStyle: layout,
+        theme: { dark: "github-dark-high-contrast", light: "github-light-high-contrast" },
+        themeType: theme,
+        disableFileHeader: true,
+        onPostRender: ({ shadowRoot }) => onDrawn(shadowRoot?.querySelector("[data-line]") != null),
+        overflow: "wrap",
+        hunkSeparators: "simple",
+        tokenizeMaxLineLength: 2_000,
+        enableGutterUtility: onDraft !== undefined,
+        onGutterUtilityClick: ({ start, end, side = "additions", endSide = side }) => {
+          // A removed line has no number in the new version, which the fixer works on.
+          const isNew = side === "additions" && endSide === "additions";
+          const [first, last] = [Math.min(start, end), Math.max(start, end)];
+          const lines = !isNew ? "" : first === last ? String(first) : `${first}-${last}`;
+          onDraft?.({ file: file.name, lines });
+        },
+      }}
+    />
   );
 }
 
@@ -211,7 +247,7 @@ function FindingBeside({ finding }: { readonly finding: ApiType<"GateFinding"> }
 /** Files that are only scrolled past are not coloured. */
 const settleMs = 150;
 
-/** Whether an element has come near the window and stayed there. */
+/** Whether an element has come close to the visible area and stayed there. */
 function useSeen() {
   const place = useRef<HTMLElement>(null);
   const [isSeen, setSeen] = useState(false);

@@ -34,7 +34,7 @@ export function OpenComments({
             ? `Sending ${open.length === 1 ? "it" : "them"} rejects wave ${wave.number} and starts a fix.`
             : status === "failed"
               ? "A retry gives them to the fixer."
-              : "The next fix gets them; the wave does not pass before."}
+              : "They go to the next fix; the wave cannot pass before that."}
         </span>
         <Failure error={fix.error} />
       </div>

@@ -9,7 +9,7 @@ export function EvidenceView({ evidence }: { readonly evidence: ApiType<"GateEvi
   const { command, exitCode, signal, timedOut, durationMs, tests, notes, outputTail } = evidence;
   const end = timedOut ? "ran out of time" : signal !== null ? `killed by ${signal}` : `exit ${exitCode ?? "unknown"}`;
   return (
-    <section className="stack" style={{ gap: "0.6rem" }}>
+    <section className="stack tight">
       <h3>Evidence</h3>
       {tests !== null && (
         <div className="row wrap counts">

@@ -16,11 +16,11 @@ export function Findings({ findings, buildId, wave }: FindingsProps) {
   if (findings.length === 0) return null;
   const sorted = [...findings].sort((one, other) => order.indexOf(one.severity) - order.indexOf(other.severity));
   return (
-    <section className="stack" style={{ gap: "0.5rem" }}>
+    <section className="stack tight">
       <h3>
         {findings.length} {findings.length === 1 ? "finding" : "findings"}
       </h3>
-      <ul className="stack" style={{ gap: "0.5rem" }}>
+      <ul className="stack tight">
         {sorted.map(({ rule, severity, message, file, line }, index) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: a run's findings never change
           <li key={index} className="finding">

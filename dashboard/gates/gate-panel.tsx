@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ApiType } from "../../src/client/client.ts";
 import { gatesQuery } from "../api/queries.ts";
+import { withGate } from "../build/selection.ts";
 import { SidePanel } from "../parts/side-panel.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { StatusBadge } from "../parts/status.tsx";
@@ -30,15 +31,13 @@ export function GatePanel({ build, run: id }: { readonly build: ApiType<"Build">
   );
 }
 
-function Run({
-  build,
-  run,
-  all,
-}: {
+interface RunProps {
   readonly build: ApiType<"Build">;
   readonly run: ApiType<"GateRun">;
   readonly all: readonly ApiType<"GateRun">[];
-}) {
+}
+
+function Run({ build, run, all }: RunProps) {
   const { gate, wave, round, verdict, status, reason, evidence, findings, createdAt, endedAt } = run;
   return (
     <SidePanel
@@ -67,7 +66,9 @@ function Run({
         <Rounds buildId={build.id} runs={all.filter((one) => one.wave === wave)} shown={run.id} />
         <Findings findings={findings} buildId={build.id} wave={wave} />
         {evidence === null ? (
-          <Empty title={endedAt === null ? "No evidence yet: the gate is at work." : "This run left no evidence."} />
+          <Empty
+            title={endedAt === null ? "No evidence yet: the gate is still running." : "This run left no evidence."}
+          />
         ) : (
           <EvidenceView evidence={evidence} />
         )}
@@ -77,18 +78,10 @@ function Run({
   );
 }
 
-function History({
-  build,
-  run,
-  all,
-}: {
-  readonly build: ApiType<"Build">;
-  readonly run: ApiType<"GateRun">;
-  readonly all: readonly ApiType<"GateRun">[];
-}) {
+function History({ build, run, all }: RunProps) {
   if (all.length < 2) return null;
   return (
-    <section className="stack" style={{ gap: "0.4rem" }}>
+    <section className="stack tight">
       <h3>Every {run.gate} run of this build</h3>
       <ul className="list plain-list">
         {all.map((one) => (
@@ -96,7 +89,7 @@ function History({
             <Link
               to="/builds/$id"
               params={{ id: build.id }}
-              search={(search) => ({ ...search, gate: one.id })}
+              search={withGate(one.id)}
               className="row plain history-line small"
               aria-current={one.id === run.id ? "true" : undefined}
             >

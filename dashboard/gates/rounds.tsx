@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { ApiType } from "../../src/client/client.ts";
+import { withGate } from "../build/selection.ts";
 import { plainText } from "../parts/plain-text.ts";
 import { StatusBadge } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
@@ -17,18 +18,13 @@ const mostFindings = 6;
 export function Rounds({ buildId, runs, shown }: RoundsProps) {
   if (runs.length < 2) return null;
   return (
-    <section className="stack" style={{ gap: "0.4rem" }} aria-label="Fix rounds">
+    <section className="stack tight" aria-label="Fix rounds">
       <h3>Fix rounds</h3>
       <ol className="rounds">
         {runs.map((run, index) => (
           <li key={run.id} className="finding" aria-current={run.id === shown ? "true" : undefined}>
             <div className="row wrap">
-              <Link
-                to="/builds/$id"
-                params={{ id: buildId }}
-                search={(search) => ({ ...search, gate: run.id })}
-                className="small strong"
-              >
+              <Link to="/builds/$id" params={{ id: buildId }} search={withGate(run.id)} className="small strong">
                 Round {run.round}
               </Link>
               <StatusBadge status={run.verdict ?? run.status} />

@@ -61,11 +61,12 @@ function headOf({ kind, decision, wave, text }: ApiType<"InboxItem">): {
   readonly word: string;
   readonly text: string;
 } {
-  if (kind === "question") return { word: "question", text: text ?? "An agent asks something." };
+  if (kind === "question") return { word: "question", text: text ?? "An agent has a question." };
   if (kind === "failed") return { word: "failed", text: "The build failed." };
-  if (decision === "plan") return { word: "approval", text: "The drafted plan waits for your approval." };
-  if (decision === "wave") return { word: "approval", text: `Wave ${wave} passed its gates and waits for approval.` };
-  return { word: "paused", text: "The build waits to be resumed." };
+  if (decision === "plan") return { word: "approval", text: "The drafted plan is waiting for your approval." };
+  if (decision === "wave")
+    return { word: "approval", text: `Wave ${wave} passed its gates and is waiting for approval.` };
+  return { word: "paused", text: "The build is waiting to be resumed." };
 }
 
 function Item({ item, isChosen }: { readonly item: ApiType<"InboxItem">; readonly isChosen: boolean }) {
@@ -78,7 +79,7 @@ function Item({ item, isChosen }: { readonly item: ApiType<"InboxItem">; readonl
         {word}
       </span>
       <div className="grow">
-        <div>
+        <div id={`${idOf(item)}-text`}>
           <Link to="/builds/$id" params={{ id: buildId }} className="strong">
             {project}
           </Link>{" "}
@@ -88,7 +89,7 @@ function Item({ item, isChosen }: { readonly item: ApiType<"InboxItem">; readonl
           {typeof reason === "string" && reason !== "" && <span className="reason">{reason} · </span>}
           <Ago time={since} />
           {deadlineAt === undefined ? (
-            kind !== "failed" && " · waits until you decide"
+            kind !== "failed" && " · waiting for your decision"
           ) : (
             <>
               {" · denied "}
@@ -116,52 +117,57 @@ function Answers({
   readonly steering: ReturnType<typeof useSteering>;
 }) {
   const [isRejecting, setRejecting] = useState(false);
-  const isBusy = steering.isPending;
   const { kind, decision, question = 0, buildId } = item;
+  const shared = { about: `${idOf(item)}-text`, isBusy: steering.isPending };
   if (kind === "question") {
     const answer = (word: "allow" | "deny") => () => steering.mutate({ act: "answer", question, answer: word });
     return (
       <div className="row">
-        <button type="button" className="button primary" data-answer="yes" disabled={isBusy} onClick={answer("allow")}>
-          Allow once
-        </button>
-        <button type="button" className="button" data-answer="no" disabled={isBusy} onClick={answer("deny")}>
-          Deny
-        </button>
+        <Answer {...shared} word="yes" isPrimary label="Allow once" onGive={answer("allow")} />
+        <Answer {...shared} word="no" label="Deny" onGive={answer("deny")} />
       </div>
     );
   }
   if (kind === "failed" || decision === null) {
     const act = kind === "failed" ? "retry" : "resume";
+    const label = act === "retry" ? "Retry" : "Resume";
     return (
       <div className="row">
-        <button
-          type="button"
-          className="button"
-          data-answer="yes"
-          disabled={isBusy}
-          onClick={() => steering.mutate({ act })}
-        >
-          {act === "retry" ? "Retry" : "Resume"}
-        </button>
+        <Answer {...shared} word="yes" label={label} onGive={() => steering.mutate({ act })} />
       </div>
     );
   }
   return (
     <div className="row">
-      <button
-        type="button"
-        className="button primary"
-        data-answer="yes"
-        disabled={isBusy}
-        onClick={() => steering.mutate({ act: "approve" })}
-      >
-        Approve
-      </button>
-      <button type="button" className="button" data-answer="no" disabled={isBusy} onClick={() => setRejecting(true)}>
-        Reject…
-      </button>
+      <Answer {...shared} word="yes" isPrimary label="Approve" onGive={() => steering.mutate({ act: "approve" })} />
+      <Answer {...shared} word="no" label="Reject…" onGive={() => setRejecting(true)} />
       {isRejecting && <RejectDialog buildId={buildId} what={decision} onClose={() => setRejecting(false)} />}
     </div>
+  );
+}
+
+interface AnswerProps {
+  /** The id of the text that says what the answer is about. */
+  readonly about: string;
+  readonly isBusy: boolean;
+  /** The answer that the keys `a` and `d` give. */
+  readonly word: "yes" | "no";
+  readonly label: string;
+  readonly isPrimary?: boolean;
+  readonly onGive: () => void;
+}
+
+function Answer({ about, isBusy, word, label, isPrimary = false, onGive }: AnswerProps) {
+  return (
+    <button
+      type="button"
+      aria-describedby={about}
+      className={isPrimary ? "button primary" : "button"}
+      data-answer={word}
+      disabled={isBusy}
+      onClick={onGive}
+    >
+      {label}
+    </button>
   );
 }

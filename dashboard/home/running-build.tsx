@@ -8,7 +8,7 @@ import { Money } from "../parts/money.tsx";
 import { StatusBadge } from "../parts/status.tsx";
 import { Took } from "../parts/times.tsx";
 
-/** A build at work, in one card. */
+/** A running build, in one card. */
 export function RunningBuild({ id }: { readonly id: string }) {
   useLiveBuild(id);
   const build = useQuery(buildQuery(id)).data;
@@ -25,7 +25,7 @@ export function RunningBuild({ id }: { readonly id: string }) {
       </div>
       <div className="soft small">{build.phase}</div>
       <Progress build={build} />
-      <div className="row wrap small soft" style={{ columnGap: "1.2rem" }}>
+      <div className="row wrap apart small soft">
         <span>
           <Took from={build.startedAt} to={build.endedAt} /> so far
         </span>

@@ -25,7 +25,7 @@ export function Dialog({
   };
   return (
     <dialog ref={element} onClose={closed} aria-label={title}>
-      <div className="stack" style={{ padding: "1rem 1.1rem 1.1rem" }}>
+      <div className="stack dialog">
         <div className="row">
           <h2 className="grow">{title}</h2>
           <button type="button" className="button quiet" aria-label="Close" onClick={onClose}>

@@ -19,7 +19,7 @@ interface FaultListProps {
 /** The faults of a text; a click on one goes to its line in the editor. */
 export function FaultList({ id, faults, children }: FaultListProps) {
   return (
-    <div id={`${id}-faults`} aria-live="polite" className="stack" style={{ gap: "0.4rem" }}>
+    <div id={`${id}-faults`} aria-live="polite" className="stack tight">
       {faults.length > 0 && (
         <h2>
           {faults.length} {faults.length === 1 ? "fault" : "faults"}

@@ -33,7 +33,7 @@ export function Icon({ name, size = 16 }: { readonly name: IconName; readonly si
       strokeLinecap="round"
       strokeLinejoin="round"
       aria-hidden="true"
-      style={{ flex: "none" }}
+      className="icon"
     >
       <path d={paths[name]} />
     </svg>

@@ -1,4 +1,4 @@
-/** A long text in a box of its own, which the keyboard can scroll. */
+/** A long text in its own box, which the keyboard can scroll. */
 export function Output({ text }: { readonly text: string }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it

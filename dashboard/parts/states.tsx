@@ -17,7 +17,7 @@ export function Failure({ error }: { readonly error: unknown }) {
           <Link to="/">Go to Home</Link>
         </div>
       )}
-      {lost && <div className="soft">This page goes on by itself when the server is back.</div>}
+      {lost && <div className="soft">This page continues by itself once the server is back.</div>}
     </div>
   );
 }

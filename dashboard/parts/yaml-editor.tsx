@@ -6,7 +6,7 @@ interface YamlEditorProps {
   readonly label: string;
   readonly text: string;
   readonly faults: readonly TextFault[];
-  /** For a text of few lines. */
+  /** Whether it is small, for a text of a few lines. */
   readonly isShort?: boolean;
   onChange(text: string): void;
 }
@@ -14,12 +14,15 @@ interface YamlEditorProps {
 /** A text in YAML, with its faults at their lines. A `FaultList` of the same id belongs to it. */
 export function YamlEditor({ id, label, text, faults, isShort = false, onChange }: YamlEditorProps) {
   const gutter = useRef<HTMLDivElement>(null);
+  const wasEscaped = useRef(false);
   const lines = text.split("\n").length;
   const faultsAt = new Map<number, string>();
   for (const { line, message } of faults)
     if (line !== null) faultsAt.set(line, [faultsAt.get(line), message].filter(Boolean).join("\n"));
   const indent = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
-    if (event.key !== "Tab" || event.shiftKey || event.ctrlKey) return;
+    const isLeaving = wasEscaped.current;
+    wasEscaped.current = event.key === "Escape";
+    if (event.key !== "Tab" || event.shiftKey || event.ctrlKey || isLeaving) return;
     const area = event.currentTarget;
     if (area.selectionStart === 0 && text === "") return; // Tab leaves an empty editor.
     event.preventDefault();
@@ -41,7 +44,7 @@ export function YamlEditor({ id, label, text, faults, isShort = false, onChange 
         id={id}
         className="editor-text"
         aria-label={label}
-        aria-describedby={`${id}-faults`}
+        aria-describedby={`${id}-keys ${id}-faults`}
         spellCheck={false}
         autoCapitalize="off"
         wrap="off"
@@ -52,6 +55,9 @@ export function YamlEditor({ id, label, text, faults, isShort = false, onChange 
         }}
         onChange={({ target }) => onChange(target.value)}
       />
+      <span id={`${id}-keys`} className="hidden">
+        Tab indents. To leave the editor, press Escape and then Tab.
+      </span>
     </div>
   );
 }

@@ -96,8 +96,8 @@ function Content({ name, size, text }: ContentProps) {
   const themeType = useTheme();
   const file = useMemo(() => ({ name, contents: text ?? "", lang: languageOf(name) }), [name, text]);
   if (text === null)
-    return <Empty title={size > maxShownBytes ? "It is too large to show here." : "It is not text."} />;
-  if (text === "") return <Empty title="It is empty." />;
+    return <Empty title={size > maxShownBytes ? "This file is too large to show here." : "This file is not text."} />;
+  if (text === "") return <Empty title="This file is empty." />;
   return (
     <File
       file={file}

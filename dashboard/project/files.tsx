@@ -16,10 +16,10 @@ export function ProjectFiles({ projectId }: { readonly projectId: string }) {
   const folder = file.slice(0, file.lastIndexOf("/") + 1);
   const listed = useQuery(folderQuery(projectId, folder));
   if (listed.error instanceof ApiError && listed.error.status === 404 && folder === "")
-    return <Empty title="It has no files yet.">They appear when the first wave has passed.</Empty>;
+    return <Empty title="No files yet.">They appear once the first wave has passed.</Empty>;
   return (
     <div className="files">
-      <nav aria-label="Files" className="stack" style={{ gap: "0.5rem" }}>
+      <nav aria-label="Files" className="stack tight">
         <Crumbs projectId={projectId} folder={folder} />
         <Shown query={listed} what="the folder">
           {({ items, nextCursor }) => (
@@ -79,7 +79,7 @@ function Crumbs({ projectId, folder }: { readonly projectId: string; readonly fo
     </Link>
   );
   return (
-    <div className="small mono row wrap" style={{ gap: "0.3rem" }}>
+    <div className="small mono row tight wrap">
       {link("main", undefined)}
       {parts.map((part, index) => {
         const path = `${parts.slice(0, index + 1).join("/")}/`;

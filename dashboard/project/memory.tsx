@@ -56,7 +56,7 @@ export function ProjectMemory({ projectId }: { readonly projectId: string }) {
               onChange={({ target }) => setDraft({ ...draft, text: target.value })}
             />
           ) : present.text.trim() === "" ? (
-            <Empty title="It remembers nothing yet." />
+            <Empty title="Nothing remembered yet." />
           ) : (
             <div className="card memory-text">{plainText(present.text)}</div>
           )}

@@ -17,7 +17,7 @@ export function PreviewCard({ preview }: { readonly preview: ApiType<"Preview"> 
         {preview !== undefined && <StatusBadge status={preview.status} />}
       </div>
       {preview === undefined ? (
-        <p className="small soft">No build of this project shows its application now.</p>
+        <p className="small soft">No build of this project has a preview right now.</p>
       ) : (
         <Controls preview={preview} />
       )}

@@ -1,14 +1,20 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { buildsQuery, previewsQuery, projectsQuery, sandboxesQuery } from "../api/queries.ts";
+import type { ApiType } from "../../src/client/client.ts";
+import { buildsQuery, previewsQuery, projectQuery, sandboxesQuery } from "../api/queries.ts";
+import { ApiError } from "../api/request.ts";
 import { BuildTable } from "../build/build-table.tsx";
+import { asWhole } from "../parts/as-whole.ts";
+import { NotFound } from "../parts/not-found.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
+import { isOpen } from "../parts/tones.ts";
 import { RequestList } from "../request/request-list.tsx";
 import { ProjectFiles } from "./files.tsx";
 import { ProjectMemory } from "./memory.tsx";
 import { PreviewCard } from "./preview-card.tsx";
 import { PreviewLog } from "./preview-log.tsx";
+import { RestorePoints } from "./restore-points.tsx";
 import { SandboxCard } from "./sandbox-card.tsx";
 import { SpendingCard } from "./spending-card.tsx";
 
@@ -24,9 +30,9 @@ const tabs = [
 export function ProjectPage() {
   const { id } = route.useParams();
   const { tab } = route.useSearch();
-  const projects = useQuery(projectsQuery);
-  const project = projects.data?.find((one) => one.id === id || one.name === id);
+  const { data: project, error } = useQuery(projectQuery(id));
   const name = project?.name ?? id;
+  if (error instanceof ApiError && error.status === 404) return <NotFound what={`There is no project ${id}.`} />;
   return (
     <>
       <PageHead title={name} page={name}>
@@ -34,7 +40,7 @@ export function ProjectPage() {
           Start a build
         </Link>
       </PageHead>
-      <div className="tabs">
+      <nav className="tabs" aria-label="Parts of the project">
         {tabs.map(({ tab: to, label }) => (
           <Link
             key={label}
@@ -42,13 +48,12 @@ export function ProjectPage() {
             params={{ id }}
             search={to === undefined ? {} : { tab: to }}
             className="tab"
-            activeOptions={{ exact: true, includeSearch: true }}
-            {...(to === tab ? { "aria-current": "page" as const } : {})}
+            activeOptions={to === undefined ? asWhole : { includeSearch: true }}
           >
             {label}
           </Link>
         ))}
-      </div>
+      </nav>
       {tab === undefined && <Overview projectId={project?.id ?? id} />}
       {tab === "files" && <ProjectFiles projectId={id} />}
       {tab === "preview" && <PreviewOutput projectId={project?.id ?? id} />}
@@ -65,11 +70,17 @@ function PreviewOutput({ projectId: id }: { readonly projectId: string }) {
     <Shown query={builds} what="the preview">
       {(all) => {
         const buildId = preview?.buildId ?? all[0]?.id;
-        return buildId === undefined ? <Empty title="No build yet." /> : <PreviewLog key={buildId} buildId={buildId} />;
+        return buildId === undefined ? (
+          <Empty title="No builds yet." />
+        ) : (
+          <PreviewLog key={buildId} buildId={buildId} />
+        );
       }}
     </Shown>
   );
 }
+
+const isAtWork = ({ status }: ApiType<"BuildRow">): boolean => isOpen(status) && status !== "waiting";
 
 function Overview({ projectId: id }: { readonly projectId: string }) {
   const builds = useQuery(buildsQuery(id));
@@ -88,10 +99,11 @@ function Overview({ projectId: id }: { readonly projectId: string }) {
           <RequestList rows={builds.data} />
         </section>
       )}
+      <RestorePoints projectId={id} isBusy={builds.data?.some(isAtWork) === true} />
       <section className="stack" aria-labelledby="project-builds">
         <h2 id="project-builds">Builds</h2>
         <Shown query={builds} what="builds">
-          {(all) => (all.length === 0 ? <Empty title="No build yet." /> : <BuildTable rows={all} />)}
+          {(all) => (all.length === 0 ? <Empty title="No builds yet." /> : <BuildTable rows={all} />)}
         </Shown>
       </section>
     </>

@@ -17,8 +17,8 @@ export function ProjectsPage() {
       <Shown query={projects} what="projects">
         {(rows) =>
           rows.length === 0 ? (
-            <Empty title="No project yet.">
-              The first build makes one. <Link to="/start">Start a build</Link>
+            <Empty title="No projects yet.">
+              Your first build creates one. <Link to="/start">Start a build</Link>
             </Empty>
           ) : (
             <ul className="card list">
@@ -37,7 +37,7 @@ export function ProjectsPage() {
                       </div>
                     </div>
                     {last === undefined ? (
-                      <span className="small faint">no build lately</span>
+                      <span className="small faint">no recent builds</span>
                     ) : (
                       <Link to="/builds/$id" params={{ id: last.id }} className="row plain small">
                         <span className="faint">

@@ -19,19 +19,19 @@ export function RestoreDialog({ projectId, snapshot: id, onClose, onRestore }: R
   const since = builds.filter(({ createdAt }) => snapshot !== undefined && createdAt > snapshot.createdAt).length;
   return (
     <Dialog title="Restore the volume?" onClose={onClose}>
-      <div className="small soft stack" style={{ gap: "0.5rem" }}>
+      <div className="small soft stack tight">
         <p>
           The volume becomes what it was on <strong>{time}</strong>: caches, databases and other files of the sandbox.
-          What was written there since is lost
-          {since > 0 && `, also by ${since === 1 ? "the build" : `${since} builds`} since`}. Take a snapshot first to
+          Anything written there since then is lost
+          {since > 0 && `, also by the ${since === 1 ? "build" : `${since} builds`} since`}. Take a snapshot first to
           keep it.
         </p>
         <p>Passed waves are in git and stay. The sandbox restarts, and so does its preview.</p>
         {open !== undefined && <p>Build {open.id} has not ended, so this will be refused until it has.</p>}
       </div>
-      <div className="row wrap" style={{ justifyContent: "flex-end" }}>
+      <div className="buttons">
         <button type="button" className="button" onClick={onClose}>
-          Leave it
+          Cancel
         </button>
         <button type="button" className="button danger" onClick={onRestore}>
           Restore this snapshot

@@ -13,7 +13,7 @@ interface ChecksProps {
 /** The last run of each gate of each wave, with its evidence in a line and its findings. */
 export function Checks({ buildId, runs }: ChecksProps) {
   const last = [...new Map(runs.map((run) => [`${run.wave} ${run.gate}`, run])).values()];
-  if (last.length === 0) return <Empty title="No gate has run yet." />;
+  if (last.length === 0) return <Empty title="No gates have run yet." />;
   return (
     <ul className="card list">
       {last.map((run) => (
@@ -24,7 +24,8 @@ export function Checks({ buildId, runs }: ChecksProps) {
               <Link to="/builds/$id" params={{ id: buildId }} search={{ gate: run.id }} className="strong">
                 {run.gate}
               </Link>
-              <span className="grow small soft">wave {run.wave}</span>
+              <span className="small soft">wave {run.wave}</span>
+              <span className="grow" />
               {run.evidence?.tests != null && (
                 <span className="small soft num">
                   {run.evidence.tests.passed} of {run.evidence.tests.total} tests passed

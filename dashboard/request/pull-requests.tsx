@@ -28,7 +28,7 @@ export function PullRequests({ requests }: { readonly requests: readonly ApiType
         </div>
       )}
       {request.checks.length > 0 && (
-        <ul className="row wrap" aria-label="Checks of the forge">
+        <ul className="row wrap" aria-label="Checks at the forge">
           {request.checks.map(({ name, state, url }) => (
             <li key={name} className="row small">
               <StatusBadge status={state} />

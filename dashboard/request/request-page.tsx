@@ -2,11 +2,12 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import type { ApiType } from "../../src/client/client.ts";
-import { useLiveBuild } from "../api/follow-build.ts";
-import { buildQuery, diffQuery, gatesQuery, graphQuery } from "../api/queries.ts";
+import { diffQuery, gatesQuery, graphQuery } from "../api/queries.ts";
+import { BuildShown } from "../build/build-shown.tsx";
 import { Decision } from "../build/decision.tsx";
 import { PartHead } from "../build/part-head.tsx";
 import { filesOf, lineCounts } from "../changes/diff-view.tsx";
+import { asWhole } from "../parts/as-whole.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Money } from "../parts/money.tsx";
@@ -21,13 +22,7 @@ const route = getRouteApi("/builds/$id/request");
 /** A build or one of its waves, as a pull request would show it: its work, checks and changes. */
 export function RequestPage() {
   const { id } = route.useParams();
-  useLiveBuild(id);
-  const build = useQuery(buildQuery(id));
-  return (
-    <Shown query={build} what="the request">
-      {(state) => <Request build={state} />}
-    </Shown>
-  );
+  return <BuildShown id={id}>{(build) => <Request build={build} />}</BuildShown>;
 }
 
 function Request({ build }: { readonly build: ApiType<"Build"> }) {
@@ -64,10 +59,9 @@ function Request({ build }: { readonly build: ApiType<"Build"> }) {
 }
 
 function WaveTabs({ build: { id, waves } }: { readonly build: ApiType<"Build"> }) {
-  const { wave } = route.useSearch();
   const options = [undefined, ...waves.map(({ number }) => number)];
   return (
-    <div className="tabs">
+    <nav className="tabs" aria-label="Which waves">
       {options.map((number) => (
         <Link
           key={number ?? "all"}
@@ -75,13 +69,12 @@ function WaveTabs({ build: { id, waves } }: { readonly build: ApiType<"Build"> }
           params={{ id }}
           search={number === undefined ? {} : { wave: number }}
           className="tab"
-          activeOptions={{ exact: true, includeSearch: true }}
-          {...(number === wave ? { "aria-current": "page" as const } : {})}
+          activeOptions={asWhole}
         >
           {number === undefined ? "Whole build" : `Wave ${number}`}
         </Link>
       ))}
-    </div>
+    </nav>
   );
 }
 
@@ -117,7 +110,7 @@ function Work({ build, wave }: { readonly build: ApiType<"Build">; readonly wave
   const graph = useQuery(graphQuery(build.id));
   const titles = new Map(graph.data?.tasks.map((task) => [task.id, task.title]));
   const tasks = build.tasks.filter((task) => wave === undefined || task.wave === wave);
-  if (tasks.length === 0) return <Empty title="No task is in it." />;
+  if (tasks.length === 0) return <Empty title="No tasks are in it." />;
   return (
     <ul className="card list">
       {tasks.map((task) => {
@@ -160,7 +153,7 @@ interface FileListProps {
 
 function FileList({ buildId, wave, text }: FileListProps) {
   const files = useMemo(() => filesOf(text).map((file) => ({ name: file.name, ...lineCounts(file) })), [text]);
-  if (files.length === 0) return <Empty title="No file has changed." />;
+  if (files.length === 0) return <Empty title="No files have changed." />;
   return (
     <ul className="card list">
       {files.map(({ name, added, removed }) => (

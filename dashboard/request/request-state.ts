@@ -1,6 +1,6 @@
 import type { ApiType } from "../../src/client/client.ts";
 
-/** How far the work of a wave or a build has come on its way to main. */
+/** How far the work of a wave or a build is on its way to main. */
 export type RequestState = "merged" | "open" | "waiting" | "blocked" | "closed";
 
 const waveStates: Readonly<Record<string, RequestState>> = {
@@ -30,7 +30,7 @@ export function requestState({ status, waves }: ApiType<"Build">, wave: number |
 export const requestWords: Readonly<Record<RequestState, { readonly label: string; readonly status: string }>> = {
   merged: { label: "on main", status: "passed" },
   open: { label: "in progress", status: "running" },
-  waiting: { label: "waits for a person", status: "waiting" },
+  waiting: { label: "waiting for a person", status: "waiting" },
   blocked: { label: "blocked", status: "failed" },
   closed: { label: "closed", status: "cancelled" },
 };

@@ -5,11 +5,12 @@ import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure, Shown } from "../parts/states.tsx";
+import { TextField } from "../parts/text-field.tsx";
 import { Ago } from "../parts/times.tsx";
 
 type SignIn = ApiType<"GitHubSignIn">;
 
-/** How the server is signed in at GitHub, and the two ways to sign in. */
+/** How the server is signed in to GitHub, and the two ways to sign in. */
 export function GitHub() {
   const [isConnecting, setConnecting] = useState(false);
   const signIn = useQuery({
@@ -92,64 +93,68 @@ interface ConnectProps {
 }
 
 function Connect({ webUrl, onClose }: ConnectProps) {
+  return (
+    <Dialog title="Connect GitHub" onClose={onClose}>
+      <AppForm />
+      <TokenForm webUrl={webUrl} onClose={onClose} />
+    </Dialog>
+  );
+}
+
+function AppForm() {
   const [organization, setOrganization] = useState("");
-  const [token, setToken] = useState("");
   const make = useAction(["github"], () =>
     dataOf(api.POST("/api/v1/github/app", { body: { organization: organization.trim() || null } })),
   );
-  const use = useAction(["github"], () => dataOf(api.PUT("/api/v1/github/token", { body: { token: token.trim() } })));
-  const submitApp = (event: FormEvent): void => {
+  const submit = (event: FormEvent): void => {
     event.preventDefault();
     make.mutate(undefined, { onSuccess: ({ page }) => location.assign(page) });
   };
-  const submitToken = (event: FormEvent): void => {
+  return (
+    <form className="stack" onSubmit={submit}>
+      <h3>As an App</h3>
+      <p className="small soft">
+        GitHub creates an App that only you can install. It reports gates as checks with notes on lines.
+      </p>
+      <TextField
+        label="Organisation that owns it (empty: your own account)"
+        value={organization}
+        onChange={setOrganization}
+      />
+      <Failure error={make.error} />
+      <div className="buttons">
+        <button type="submit" className="button primary" disabled={make.isPending}>
+          Create an App
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function TokenForm({ webUrl, onClose }: ConnectProps) {
+  const [token, setToken] = useState("");
+  const use = useAction(["github"], () => dataOf(api.PUT("/api/v1/github/token", { body: { token: token.trim() } })));
+  const submit = (event: FormEvent): void => {
     event.preventDefault();
     use.mutate(undefined, { onSuccess: onClose });
   };
   return (
-    <Dialog title="Connect GitHub" onClose={onClose}>
-      <form className="stack" onSubmit={submitApp}>
-        <h3>As an App</h3>
-        <p className="small soft">
-          GitHub makes an App that only you can install. It reports gates as checks with notes on lines.
-        </p>
-        <label className="stack small" style={{ gap: "0.3rem" }}>
-          Organisation that owns it (empty: your own account)
-          <input className="field" value={organization} onChange={({ target }) => setOrganization(target.value)} />
-        </label>
-        <Failure error={make.error} />
-        <div className="row wrap" style={{ justifyContent: "flex-end" }}>
-          <button type="submit" className="button primary" disabled={make.isPending}>
-            Make an App
-          </button>
-        </div>
-      </form>
-      <form className="stack" onSubmit={submitToken}>
-        <h3>With a token</h3>
-        <p className="small soft">
-          A{" "}
-          <a href={`${webUrl}/settings/personal-access-tokens/new`} target="_blank" rel="noreferrer">
-            fine-grained token
-          </a>{" "}
-          with Contents, Pull requests and Commit statuses, read and write.
-        </p>
-        <label className="stack small" style={{ gap: "0.3rem" }}>
-          Token
-          <input
-            className="field"
-            type="password"
-            autoComplete="off"
-            value={token}
-            onChange={({ target }) => setToken(target.value)}
-          />
-        </label>
-        <Failure error={use.error} />
-        <div className="row wrap" style={{ justifyContent: "flex-end" }}>
-          <button type="submit" className="button" disabled={token.trim() === "" || use.isPending}>
-            Use this token
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <form className="stack" onSubmit={submit}>
+      <h3>With a token</h3>
+      <p className="small soft">
+        A{" "}
+        <a href={`${webUrl}/settings/personal-access-tokens/new`} target="_blank" rel="noreferrer">
+          fine-grained token
+        </a>{" "}
+        with Contents, Pull requests and Commit statuses, read and write.
+      </p>
+      <TextField label="Token" type="password" autoComplete="off" value={token} onChange={setToken} />
+      <Failure error={use.error} />
+      <div className="buttons">
+        <button type="submit" className="button" disabled={token.trim() === "" || use.isPending}>
+          Use this token
+        </button>
+      </div>
+    </form>
   );
 }

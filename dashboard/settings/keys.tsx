@@ -7,6 +7,7 @@ import { ActionButton } from "../parts/action-button.tsx";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure, Shown } from "../parts/states.tsx";
+import { TextField } from "../parts/text-field.tsx";
 import { Ago } from "../parts/times.tsx";
 
 /** The keys of the tenant: who may do what through the API and in this dashboard. */
@@ -23,7 +24,7 @@ export function Keys() {
           Keys
         </h2>
         <button type="button" className="button" onClick={() => setMaking(true)}>
-          Make a key…
+          Create a key…
         </button>
       </div>
       <Shown query={keys} what="keys">
@@ -87,7 +88,7 @@ function MakeKey({ onClose }: { readonly onClose: () => void }) {
     make.mutate();
   };
   return (
-    <Dialog title="Make a key" onClose={onClose}>
+    <Dialog title="Create a key" onClose={onClose}>
       {make.data !== undefined ? (
         <div className="stack">
           <p className="small soft">This is the only time that the key is shown.</p>
@@ -98,10 +99,7 @@ function MakeKey({ onClose }: { readonly onClose: () => void }) {
         </div>
       ) : (
         <form className="stack" onSubmit={submit}>
-          <label className="stack small" style={{ gap: "0.3rem" }}>
-            Name
-            <input className="field" value={name} onChange={({ target }) => setName(target.value)} />
-          </label>
+          <TextField label="Name" value={name} onChange={setName} />
           <fieldset className="stack small plain-fieldset">
             <legend>What it may do</legend>
             {(Object.keys(scopes) as Scope[]).map((one) => (
@@ -112,9 +110,9 @@ function MakeKey({ onClose }: { readonly onClose: () => void }) {
             ))}
           </fieldset>
           <Failure error={make.error} />
-          <div className="row wrap" style={{ justifyContent: "flex-end" }}>
+          <div className="buttons">
             <button type="submit" className="button primary" disabled={name.trim() === "" || make.isPending}>
-              Make it
+              Create
             </button>
           </div>
         </form>

@@ -81,8 +81,8 @@ function SettingsFile({ before, onClose }: SettingsFileProps) {
       <FaultList id="settings-text" faults={faults} />
       {faults.length === 0 && <Failure error={save.error} />}
       <p className="small soft">
-        Keys are in the list below, such as <code>limits.tasks</code>. Secrets do not go into this file, and a variable
-        of the environment wins over it.
+        Keys are in the list below, such as <code>limits.tasks</code>. Do not put secrets into this file. Environment
+        variables override it.
       </p>
       <div className="row wrap">
         <button
@@ -113,7 +113,7 @@ function SettingList({ items }: { readonly items: readonly Setting[] }) {
   return (
     <>
       {set.length === 0 ? (
-        <p className="small soft">Every setting has its default.</p>
+        <p className="small soft">Every setting has its default value.</p>
       ) : (
         <ul className="card list">
           {set.map((setting) => (

@@ -5,6 +5,7 @@ import { api, dataOf } from "../api/request.ts";
 import { useAction } from "../api/use-action.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure, Shown } from "../parts/states.tsx";
+import { TextField } from "../parts/text-field.tsx";
 
 type Limit = "builds" | "tasks" | "sandboxes" | "usd";
 
@@ -112,18 +113,16 @@ function LimitsDialog({ tenant, onClose }: LimitsDialogProps) {
           A number; <code>none</code> for no limit; <code>default</code> for what the server's settings say.
         </p>
         {read.map(([name, limit]) => (
-          <label key={name} className="stack small" style={{ gap: "0.3rem" }}>
-            Most {limits[name]}
-            <input
-              className="field"
-              value={texts[name]}
-              aria-invalid={limit === undefined}
-              onChange={({ target }) => setTexts({ ...texts, [name]: target.value })}
-            />
-          </label>
+          <TextField
+            key={name}
+            label={`Most ${limits[name]}`}
+            value={texts[name] ?? ""}
+            aria-invalid={limit === undefined}
+            onChange={(text) => setTexts({ ...texts, [name]: text })}
+          />
         ))}
         <Failure error={set.error} />
-        <div className="row wrap" style={{ justifyContent: "flex-end" }}>
+        <div className="buttons">
           <button
             type="submit"
             className="button primary"

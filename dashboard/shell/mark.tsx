@@ -1,4 +1,4 @@
-/** The sign of Wavesmith: two waves. */
+/** Wavesmith's logo: two waves. */
 export function Mark({ size = 22 }: { readonly size?: number }) {
   return (
     <svg

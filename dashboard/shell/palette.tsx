@@ -67,7 +67,7 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
             <span className="faint tiny">{entry.kind}</span>
           </div>
         ))}
-        {shown.length === 0 && <div className="empty small">Nothing has this name.</div>}
+        {shown.length === 0 && <div className="empty small">No matches.</div>}
       </div>
     </Dialog>
   );

@@ -55,7 +55,7 @@ function Frame() {
             {to === "/" && (inbox.data ?? []).length > 0 && (
               <span className="count" data-tone="wait">
                 {inbox.data?.length}
-                <span className="hidden"> need you</span>
+                <span className="hidden"> {inbox.data?.length === 1 ? "needs" : "need"} you</span>
               </span>
             )}
           </Link>
@@ -64,14 +64,24 @@ function Frame() {
       </nav>
       <main id="content" className="content" tabIndex={-1}>
         {isLost && (
-          <div className="notice" data-tone="wait" role="status">
-            The server does not answer. What you see is as it last was; it goes on by itself when the server is back.
+          <div className="notice lost" data-tone="wait" role="status">
+            The server does not answer. You see its last known state; the page continues by itself when it is back.
           </div>
         )}
         <Outlet />
       </main>
+      <Announcement count={inbox.data?.length ?? 0} />
       {isPaletteOpen && <Palette onClose={() => setPaletteOpen(false)} />}
     </div>
+  );
+}
+
+/** Tells a screen reader that something new waits for a person. */
+function Announcement({ count }: { readonly count: number }) {
+  return (
+    <p className="hidden" role="status">
+      {count > 0 && `${count} ${count === 1 ? "thing needs" : "things need"} you.`}
+    </p>
   );
 }
 

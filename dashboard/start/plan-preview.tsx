@@ -22,7 +22,7 @@ export function PlanPreview({
         ))}
       </FaultList>
       {count > 0 && (
-        <section className="stack" style={{ gap: "0.5rem" }} aria-label="Waves of this plan">
+        <section className="stack tight" aria-label="Waves of this plan">
           <h2>
             {waves.length} {waves.length === 1 ? "wave" : "waves"}, {count} {count === 1 ? "task" : "tasks"}
           </h2>

@@ -1,10 +1,12 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { type FormEvent, useState } from "react";
 import { projectsQuery } from "../api/queries.ts";
 import { api, dataOf } from "../api/request.ts";
+import { asWhole } from "../parts/as-whole.ts";
 import { PageHead } from "../parts/page-head.tsx";
 import { Failure } from "../parts/states.tsx";
+import { TextField } from "../parts/text-field.tsx";
 import { examples } from "./examples.ts";
 import { PlanWorkbench } from "./plan-workbench.tsx";
 
@@ -13,25 +15,24 @@ const draftKey = "wavesmith-draft";
 
 /** Starts a build: from a plan, checked as the reader types, or from a description. */
 export function StartPage() {
-  const [from, setFrom] = useState<"plan" | "brief">("plan");
+  const { from, project } = route.useSearch();
   return (
     <>
       <PageHead title="Start a build" page="Start" />
-      <div className="tabs" role="tablist" aria-label="Start from">
-        {(["plan", "brief"] as const).map((name) => (
-          <button
-            key={name}
-            type="button"
-            role="tab"
+      <nav className="tabs" aria-label="Start from">
+        {[undefined, "brief" as const].map((name) => (
+          <Link
+            key={name ?? "plan"}
+            to="/start"
+            search={{ ...(project === undefined ? {} : { project }), ...(name === undefined ? {} : { from: name }) }}
             className="tab"
-            aria-selected={from === name}
-            onClick={() => setFrom(name)}
+            activeOptions={asWhole}
           >
-            {name === "plan" ? "From a plan" : "From a description"}
-          </button>
+            {name === undefined ? "From a plan" : "From a description"}
+          </Link>
         ))}
-      </div>
-      {from === "plan" ? <FromPlan /> : <FromBrief />}
+      </nav>
+      {from === "brief" ? <FromBrief /> : <FromPlan />}
     </>
   );
 }
@@ -95,58 +96,29 @@ function FromBrief() {
   const [brief, setBrief] = useState("");
   const [project, setProject] = useState(search.project ?? "");
   const [usd, setUsd] = useState("");
-  const projects = useQuery(projectsQuery).data ?? [];
   const start = useStart();
-  const budget = usd.trim() === "" ? {} : { budget: { usd: Number(usd) } };
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    const budget = usd.trim() === "" ? {} : { budget: { usd: Number(usd) } };
+    start.mutate({ project: project.trim(), body: { brief: brief.trim(), ...budget } });
+  };
   return (
-    <form
-      className="stack start-brief"
-      onSubmit={(event) => {
-        event.preventDefault();
-        start.mutate({ project: project.trim(), body: { brief: brief.trim(), ...budget } });
-      }}
-    >
+    <form className="stack start-brief" onSubmit={submit}>
       <p className="small soft">
         A planner reads your description and drafts a plan. You see its waves and approve it before anything runs.
       </p>
-      <label className="stack small" style={{ gap: "0.3rem" }}>
+      <label className="label">
         What do you want?
         <textarea
-          className="field"
-          style={{ minHeight: "9rem" }}
+          className="field brief-field"
           placeholder="A guestbook with comments, in plain Node, that keeps them in a file"
           value={brief}
           onChange={({ target }) => setBrief(target.value)}
         />
       </label>
       <div className="row wrap">
-        <label className="stack small grow" style={{ gap: "0.3rem" }}>
-          Project
-          <input
-            className="field"
-            list="projects"
-            placeholder="guestbook"
-            value={project}
-            onChange={({ target }) => setProject(target.value)}
-          />
-          <datalist id="projects">
-            {projects.map(({ id, name }) => (
-              <option key={id} value={name} />
-            ))}
-          </datalist>
-        </label>
-        <label className="stack small" style={{ gap: "0.3rem", width: "10rem" }}>
-          Budget in USD
-          <input
-            className="field"
-            type="number"
-            min="0"
-            step="0.5"
-            placeholder="no limit"
-            value={usd}
-            onChange={({ target }) => setUsd(target.value)}
-          />
-        </label>
+        <ProjectField project={project} onChange={setProject} />
+        <BudgetField usd={usd} onChange={setUsd} />
       </div>
       <Failure error={start.error} />
       <div className="row">
@@ -159,5 +131,41 @@ function FromBrief() {
         </button>
       </div>
     </form>
+  );
+}
+
+interface ProjectFieldProps {
+  readonly project: string;
+  readonly onChange: (project: string) => void;
+}
+
+/** The name of a project; those that exist are offered. */
+function ProjectField({ project, onChange }: ProjectFieldProps) {
+  const projects = useQuery(projectsQuery).data ?? [];
+  return (
+    <div className="grow">
+      <TextField label="Project" list="projects" placeholder="guestbook" value={project} onChange={onChange} />
+      <datalist id="projects">
+        {projects.map(({ id, name }) => (
+          <option key={id} value={name} />
+        ))}
+      </datalist>
+    </div>
+  );
+}
+
+function BudgetField({ usd, onChange }: { readonly usd: string; readonly onChange: (usd: string) => void }) {
+  return (
+    <div className="budget">
+      <TextField
+        label="Budget in USD"
+        type="number"
+        min="0"
+        step="0.5"
+        placeholder="no limit"
+        value={usd}
+        onChange={onChange}
+      />
+    </div>
   );
 }

@@ -39,7 +39,7 @@ export function ActivityLog({ followed, label }: ActivityLogProps) {
     if (isFollowing && entries.length > 0) rows.scrollToIndex(entries.length - 1, { align: "end" });
   }, [entries.length, isFollowing, rows]);
   if (error !== null) return <Failure error={error} />;
-  if (entries.length === 0) return isOver ? <Empty title="It printed nothing." /> : <Loading what="what it does" />;
+  if (entries.length === 0) return isOver ? <Empty title="It printed no output." /> : <Loading what="what it does" />;
   return (
     <div className="activity-frame">
       <div

@@ -17,7 +17,7 @@ export function TaskChanges({
 }) {
   const has = detail.commit !== null || detail.eachAttempt.some(({ commit }) => commit !== null);
   const diff = useQuery({ ...diffQuery(build.id, { task: detail.id }), enabled: has });
-  if (!has) return <Empty title="It has changed nothing yet." />;
+  if (!has) return <Empty title="No changes yet." />;
   return (
     <div className="side-body stack">
       <Link to="/builds/$id/changes" params={{ id: build.id }} search={{ task: detail.id }} className="small">
@@ -26,7 +26,7 @@ export function TaskChanges({
       <Shown query={diff} what="its changes">
         {(text) =>
           text === "" ? (
-            <Empty title="It changed nothing." />
+            <Empty title="It made no changes." />
           ) : (
             <Suspense fallback={<Loading what="the diff viewer" />}>
               <Diff text={text} layout="unified" />

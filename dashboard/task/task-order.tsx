@@ -19,12 +19,12 @@ export function PromptView({ buildId, task, attempt }: PromptProps) {
   const prompt = useQuery({ ...promptQuery(buildId, task, attempt), enabled: isOpen });
   return (
     <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
-      <summary className="small">Everything that attempt {attempt} was told</summary>
+      <summary className="small">The full prompt of attempt {attempt}</summary>
       {isOpen && (
         <Shown query={prompt} what="the prompt">
           {(told) => (
-            <div className="stack" style={{ gap: "0.4rem", marginTop: "0.5rem" }}>
-              <p className="tiny faint">The memory of the project in it is today's.</p>
+            <div className="stack tight prompt">
+              <p className="tiny faint">It shows the project's memory as it is now.</p>
               <Output text={plainText(told.prompt)} />
             </div>
           )}
@@ -40,21 +40,21 @@ export function TaskOrder({ task, children }: { readonly task: ApiType<"PlanTask
   return (
     <div className="side-body stack">
       {instructions !== null && (
-        <section className="stack" style={{ gap: "0.4rem" }}>
+        <section className="stack tight">
           <h3>Instructions</h3>
           <p className="small instructions">{instructions}</p>
         </section>
       )}
       {run !== null && (
-        <section className="stack" style={{ gap: "0.4rem" }}>
+        <section className="stack tight">
           <h3>Script</h3>
           <Output text={run} />
         </section>
       )}
       {acceptance.length > 0 && (
-        <section className="stack" style={{ gap: "0.4rem" }}>
+        <section className="stack tight">
           <h3>Accepted when</h3>
-          <ul className="stack" style={{ gap: "0.5rem" }}>
+          <ul className="stack tight">
             {acceptance.map(({ text, check }) => (
               <li key={text} className="finding">
                 <div className="small">{text}</div>

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { withoutTraces } from "./traces.ts";
 
 /** How the agent's process ended. */
 interface Exit {
@@ -12,7 +13,7 @@ export interface AgentProcess {
   readonly output: ReadableStream<Uint8Array>;
   readonly input: WritableStream<Uint8Array>;
   readonly exit: Promise<Exit>;
-  /** Returns the end of what it printed on stderr. */
+  /** Returns the end of what it printed on stderr, without stack traces. */
   lastWords(): string;
   /** Ends it and everything it started: SIGTERM first, SIGKILL after `graceMs`. */
   end(graceMs: number): Promise<void>;
@@ -49,7 +50,7 @@ export function startAgent(
     output: messagesOnly(Readable.toWeb(child.stdout) as ReadableStream<Uint8Array>, options.noise),
     input: Writable.toWeb(child.stdin) as WritableStream<Uint8Array>,
     exit,
-    lastWords: () => words.trim(),
+    lastWords: () => withoutTraces(words).trim(),
     end: (graceMs) => endGroup(child, exit, graceMs),
   };
 }

@@ -2,6 +2,7 @@ import type { AcpSession } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
 import { type ProxyAccess, waitsForProvider } from "./model-proxy.ts";
 import { type AgentHostRequest, loopNudges } from "./protocol.ts";
+import { createSilenceLimit } from "./silence-limit.ts";
 
 export interface AgentEnding {
   /** Resolves when we ended the agent and it did not end its turn in time. */
@@ -63,41 +64,6 @@ export function createEnding({ idleMs, graceMs }: AgentHostRequest, proxy: Proxy
       if (grace !== null) clearTimeout(grace);
       nudges.take();
       process.off("SIGTERM", cancel).off("SIGINT", cancel);
-    },
-  };
-}
-
-/** Ends an agent that says nothing for a time, unless it waits for a person or its provider. */
-function createSilenceLimit(
-  idleMs: number,
-  { isPaused, end }: { readonly isPaused: () => Promise<boolean>; readonly end: () => void },
-): { restart(): void; hold(): () => void; stop(): void } {
-  const stalled = async (): Promise<void> => {
-    const timer = idle;
-    const waits = await isPaused();
-    if (idle !== timer) return; // It has spoken meanwhile, or waits for a person, or has ended.
-    if (waits) return restart();
-    end();
-  };
-  let idle: NodeJS.Timeout | null = setTimeout(stalled, idleMs);
-  let held = 0;
-  const restart = (): void => {
-    if (idle !== null) clearTimeout(idle);
-    idle = held === 0 ? setTimeout(stalled, idleMs) : null;
-  };
-  return {
-    restart,
-    hold() {
-      held += 1;
-      restart();
-      return () => {
-        held -= 1;
-        restart();
-      };
-    },
-    stop() {
-      if (idle !== null) clearTimeout(idle);
-      idle = null;
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { AgentEvent, AgentEventBody } from "./protocol.ts";
+import { createTraceFilter } from "./traces.ts";
 
 const maxTextLength = 16 * 1024;
 /** Text arrives a few letters at a time; it is reported line by line, or after a pause. */
@@ -10,7 +11,7 @@ export interface Events {
   report(event: AgentEventBody): void;
   /** Adds to the agent's current message or thought. */
   say(kind: "message" | "thought", text: string): void;
-  /** Adds output that the agent itself printed. */
+  /** Adds output that the agent itself printed; of stack traces, only the message is kept. */
   noise(text: string): void;
   /** Cuts a text, but not in the middle of a secret. */
   shorten(text: string, maxLength: number): string;
@@ -39,8 +40,12 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
   const putText = (text: string): void => {
     for (const piece of piecesOf(text, heldBack)) put({ kind, text: piece });
   };
+  const readable = createTraceFilter();
   const putNoise = (text: string): void => {
-    for (const line of noiseLines(text)) write(line);
+    for (const line of text.split("\n")) {
+      const words = line === "" ? null : readable(line);
+      if (words !== null) write(`| ${words.slice(0, maxTextLength)}\n`);
+    }
   };
   /** Writes all pending text, or all except what may be the beginning of a secret. */
   const empty = (all: boolean): void => {
@@ -86,9 +91,6 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
     },
   };
 }
-
-const noiseLines = (text: string): string[] =>
-  text.split("\n").flatMap((line) => (line === "" ? [] : [`| ${line.slice(0, maxTextLength)}\n`]));
 
 function shorten(text: string, maxLength: number, heldBack: (text: string) => number): string {
   if (text.length <= maxLength) return text;

@@ -27,9 +27,9 @@ function readImage(tree: string, path: string): Buffer {
   };
   try {
     const real = realpathSync(join(tree, path));
-    if (relative(realpathSync(tree), real).startsWith("..")) refuse("is a link to a file outside of its tree");
+    if (relative(realpathSync(tree), real).startsWith("..")) refuse("is a link to a file outside its tree");
     const { size } = statSync(real);
-    if (size > maxImageBytes) refuse(`has ${(size / 1024 / 1024).toFixed(1)} MB: make it smaller than 3.5 MB`);
+    if (size > maxImageBytes) refuse(`is ${(size / 1024 / 1024).toFixed(1)} MB: make it smaller than 3.5 MB`);
     return readFileSync(real);
   } catch (error) {
     if (error instanceof AgentFault) throw error;

@@ -68,6 +68,8 @@ const bare = (model: string): string => model.slice(model.indexOf(":") + 1);
 const claude = ({ home, effort }: Setting): Record<string, string> => ({
   ...(effort === null ? {} : { CLAUDE_CODE_EFFORT_LEVEL: effort }),
   CLAUDE_CONFIG_DIR: join(home, ".claude"),
+  // Otherwise its adapter prints each step of its start; errors it still prints.
+  CLAUDE_AGENT_LOGS: join(home, ".claude", "adapter-logs"),
   // Otherwise it hides the tools of MCP servers from the first request.
   ENABLE_TOOL_SEARCH: "false",
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",

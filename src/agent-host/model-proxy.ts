@@ -29,7 +29,7 @@ export async function waitsForProvider(proxy: ProxyAccess | null): Promise<boole
   }
 }
 
-/** The agent's last call to a model, which did not come to its end. */
+/** The agent's last call to a model, which did not finish. */
 export interface UnfinishedCall {
   /** `limit`, `broken`, `unreadable` or `error`. */
   readonly ending: string;
@@ -38,7 +38,7 @@ export interface UnfinishedCall {
   readonly overflowed: boolean;
 }
 
-/** Returns why the last call did not come to its end; null if it did, or nobody knows. */
+/** Returns why the last call did not finish; null if it did, or nobody knows. */
 export async function findUnfinishedCall(proxy: ProxyAccess | null): Promise<UnfinishedCall | null> {
   try {
     const { unfinished } = (await askProxy(proxy, "/wavesmith/unfinished")) ?? {};

@@ -23,6 +23,7 @@ export interface PermissionDecision {
 }
 
 const changing = new Set(["edit", "delete", "move"]);
+const allowedInSandbox = "allowed in the sandbox";
 
 /**
  * Decides whether an action may be done, once. Changes are allowed only in the tree, and never for
@@ -32,17 +33,19 @@ export function decidePermission({ action, paths }: PermissionRequest, policy: P
   const writes = changing.has(action);
   if (action === "switch_mode") return { allowed: false, reason: "only Wavesmith chooses its mode" };
   if (writes && policy.readOnly) return { allowed: false, reason: "this role changes nothing" };
+  // Claude Code names the paths outside its tree that a command reads.
+  if (action === "execute") return { allowed: true, reason: allowedInSandbox };
   const roots = writes ? [policy.tree] : [policy.tree, policy.home, ...policy.readable];
   for (const path of paths) {
     const target = real(isAbsolute(path) ? path : resolve(policy.tree, path));
     if (target === null || !roots.some((root) => isWithin(target, root))) {
       const where = writes ? "its tree" : "what it may read";
-      return { allowed: false, reason: `${path} is outside of ${where}`, askable: true };
+      return { allowed: false, reason: `${path} is outside ${where}`, askable: true };
     }
   }
   if (writes && paths.some((path) => isGit(resolve(policy.tree, path), policy.tree)))
     return { allowed: false, reason: "files in .git must not be changed" };
-  return { allowed: true, reason: writes ? "in its tree" : "allowed in the sandbox" };
+  return { allowed: true, reason: writes ? "in its tree" : allowedInSandbox };
 }
 
 function isWithin(path: string, root: string): boolean {

@@ -83,9 +83,6 @@ export const agentEnds = {
 } as const;
 export type AgentEnd = keyof typeof agentEnds;
 
-/** How many times we ask an agent again for its result if it ended without a valid one. */
-export const resultReasks = 2;
-
 /** This many identical tool calls with the same result in a row are a loop. */
 export const sameActionLimit = 4;
 /** The same for calls whose results the agent does not report, because they may differ. */

@@ -87,7 +87,7 @@ async function untilAnswered(waiting: {
   }
 }
 
-/** Reads an answer; null while there is none. The file is written atomically. */
+/** Reads an answer; null if there is none yet. The file is written atomically. */
 function readAnswer(file: string): { answer: string; by: string } | null {
   try {
     const { answer, by } = JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>;

@@ -5,7 +5,7 @@ import type { ToolCallContent, ToolCallUpdate } from "@agentclientprotocol/sdk";
 import type { Events } from "./events.ts";
 import { createLoopWatch } from "./loops.ts";
 import type { AgentEventBody, AgentHostRequest } from "./protocol.ts";
-import { describeInput, isTellingInput, todosOf } from "./tool-input.ts";
+import { describeInput, inOneLine, isTellingInput, todosOf } from "./tool-input.ts";
 
 type Diff = Extract<AgentEventBody, { readonly kind: "diff" }>;
 
@@ -25,7 +25,7 @@ const maxInputLength = 500;
 
 /** The tool calls of one session. */
 export interface ToolCalls {
-  /** Updates what is known of a call, and reports what is new. */
+  /** Updates the known state of a call, and reports any change. */
   take(call: ToolCallUpdate): void;
   /** Updates what is known of a call, and returns it. */
   record(call: ToolCallUpdate): ToolCall;
@@ -62,7 +62,7 @@ export function createToolCalls({ events, onLoop, request: { cwd } }: ToolCallsP
   /** The input, when it says more than the title. */
   const shown = ({ title, input }: ToolCall): string => {
     const text = describeInput(input);
-    return title.includes(text) ? "" : events.shorten(text, maxInputLength);
+    return inOneLine(title).includes(text) ? "" : events.shorten(text, maxInputLength);
   };
   const report = (id: string, call: ToolCall, status = call.status): void => {
     const { action } = call;
@@ -100,7 +100,7 @@ export function createToolCalls({ events, onLoop, request: { cwd } }: ToolCallsP
 }
 
 /**
- * Returns the latest result of a call; undefined while there is none. Codex reports the output of
+ * Returns the latest result of a call; undefined if there is none yet. Codex reports the output of
  * commands piece by piece beside the protocol.
  */
 function resultOf({ rawOutput, content, status, _meta }: ToolCallUpdate, before: unknown): unknown {
@@ -113,7 +113,7 @@ function resultOf({ rawOutput, content, status, _meta }: ToolCallUpdate, before:
   return isOver && isShown ? content : before;
 }
 
-/** Whether a command failed, also where its agent reports only the exit code. */
+/** Whether a command failed, even if its agent reports only the exit code. */
 function hasFailed({ rawOutput, status }: ToolCallUpdate): boolean {
   const { metadata } = (rawOutput ?? {}) as { metadata?: { exit?: unknown } };
   return status === "completed" && typeof metadata?.exit === "number" && metadata.exit !== 0;

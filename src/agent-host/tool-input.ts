@@ -3,12 +3,12 @@ const telling = ["command", "cmd", "script", "pattern", "query", "url", "file_pa
 
 /** Describes the input of a tool call in one line; empty when it says nothing. */
 export function describeInput(input: unknown): string {
-  if (typeof input === "string") return oneLine(input);
+  if (typeof input === "string") return inOneLine(input);
   if (typeof input !== "object" || input === null || Object.keys(input).length === 0) return "";
   const fields = input as Record<string, unknown>;
   const name = telling.find((key) => isTelling(fields[key]));
   const value = name === undefined ? JSON.stringify(input) : fields[name];
-  return oneLine(Array.isArray(value) ? value.join(" ") : String(value));
+  return inOneLine(Array.isArray(value) ? value.join(" ") : String(value));
 }
 
 /** Whether the input has a field that tells what the call does. */
@@ -33,4 +33,4 @@ const isTelling = (value: unknown): boolean =>
   (typeof value === "string" && value !== "") ||
   (Array.isArray(value) && value.length > 0 && value.every((part) => typeof part === "string"));
 
-const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
+export const inOneLine = (text: string): string => text.replace(/\s+/g, " ").trim();

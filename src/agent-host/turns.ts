@@ -1,6 +1,6 @@
 // Prompts an agent until its work is done.
 //
-// HT1. An agent that repeats itself is told so once before it is ended.
+// HT1. An agent that repeats itself gets one warning before it is ended.
 // HT2. An agent whose last model call failed or was cut is not finished, whatever it says.
 // HT4. A session that overflowed its model's window is never loaded again, because it would only
 // fail again.
@@ -9,6 +9,7 @@
 // HT6. An agent that forgets an interrupted turn gets its task again with the next prompt.
 import type { AcpSession, RefusedRequest } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
+import { describeNoResult, listResultProblems, resultPrompt, resultReasks } from "./ask-for-result.ts";
 import { type EarlierSession, forgetSession } from "./earlier-session.ts";
 import type { AgentEnding } from "./ending.ts";
 import type { Events } from "./events.ts";
@@ -16,11 +17,11 @@ import { readImages } from "./images.ts";
 import type { Inbox } from "./inbox.ts";
 import { forgetsInterrupted } from "./known-agents.ts";
 import { findUnfinishedCall, type ProxyAccess, type UnfinishedCall } from "./model-proxy.ts";
-import { type AgentHostRequest, resultReasks } from "./protocol.ts";
+import type { AgentHostRequest } from "./protocol.ts";
 import { skillsSection } from "./skills.ts";
 import { createTalk } from "./talk.ts";
 
-/** How many cut answers of one attempt are continued. */
+/** How many times one attempt continues after a cut answer. */
 const maxContinues = 5;
 
 interface TurnsParts {
@@ -65,7 +66,7 @@ export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
       text = task;
       continue;
     }
-    const problems = turn.end === "finished" ? await resultProblems(request) : null;
+    const problems = turn.end === "finished" ? await listResultProblems(request) : null;
     if (problems !== null && problems.length === 0) return turn;
     const judged = withLastCall(turn, call);
     const refusals = session.takeRefusals();
@@ -82,9 +83,9 @@ export async function takeTurns(parts: TurnsParts): Promise<AgentTurn> {
       continue;
     }
     if (judged.end !== "finished" || problems === null) return judged;
-    if (reasks === resultReasks) return { end: "no-result", detail: withoutResult(problems) };
+    if (reasks === resultReasks) return { end: "no-result", detail: describeNoResult(problems) };
     reasks += 1;
-    text = reask(problems, request);
+    text = resultPrompt(problems, request);
   }
 }
 
@@ -133,27 +134,4 @@ function withLastCall(turn: AgentTurn, call: UnfinishedCall | null): AgentTurn {
   if (turn.end !== "finished") return turn;
   const { ending, reason } = call;
   return { end: ending === "limit" ? "limit" : "model-error", detail: reason, isCut: ending !== "error" };
-}
-
-/** Lists what is wrong with the result, one entry if it is missing; null if the role has none. */
-async function resultProblems({ result }: AgentHostRequest): Promise<readonly string[] | null> {
-  if (result === null) return null;
-  const { checkResultFile } = await import("./submit-result.ts");
-  return checkResultFile(result.schema, result.file).problems ?? [missing];
-}
-
-const missing = "there is no result";
-
-const reask = (problems: readonly string[], { result }: AgentHostRequest): string =>
-  `${complaint(problems)}\nCall the tool submit_result now, with a result that matches its schema; if you do not have the tool, write the JSON to ${result?.file}.`;
-
-const complaint = (problems: readonly string[]): string =>
-  problems[0] === missing ? "You have not submitted your result." : `Your result is not valid:\n${problems.join("\n")}`;
-
-/** Describes a missing result for people; the agent gets another text. */
-function withoutResult(problems: readonly string[]): string {
-  const asked = `although we asked again ${resultReasks} times`;
-  return problems[0] === missing
-    ? `it submitted no result, ${asked}`
-    : `its result is not valid, ${asked}:\n${problems.join("\n")}`;
 }

@@ -117,7 +117,7 @@ function commandProgram({ spec, role, pack }: AgentStageRequest): Program {
 function refuseLong(script: string, what: string, role: string): void {
   if (Buffer.byteLength(script) <= maxScriptBytes) return;
   throw new WavesmithError("unsupported", `the ${what} of the role ${role} is longer than 128 KiB`, {
-    remedy: "put it into a file of the source and call that",
+    remedy: "put it into a file of the source and run that",
   });
 }
 

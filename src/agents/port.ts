@@ -190,7 +190,7 @@ export interface Agents {
   lastMessage(output: string): string | null;
   /** Describes the latest action in complete lines of output; null if they have none. */
   lastActionIn(lines: string): string | null;
-  /** Reads what the agent reports that it does from complete lines of output, in order. */
+  /** Reads the activity that the agent reports from complete lines of output, in order. */
   activitiesIn(lines: string): Activity[];
   /** Reads reports about questions from complete lines of output, in order. */
   questionsIn(lines: string): QuestionEvent[];

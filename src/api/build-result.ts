@@ -1,4 +1,4 @@
-import type { BuildView, WaveView } from "../coordinator/build/read-build.ts";
+import type { StatusView, StatusWave, WaveView } from "../coordinator/build/build-view.ts";
 import type { BuildMetadata } from "../domain/events/events.ts";
 import type { AddedChecks } from "../domain/gate/added-checks.ts";
 import type { Spending } from "../domain/models.ts";
@@ -53,7 +53,7 @@ interface AddedResult {
   }[];
 }
 
-export const buildFinished = (view: BuildView, repository: string, planFile: string | null = null): BuildFinished => ({
+export const buildFinished = (view: StatusView, repository: string, planFile: string | null = null): BuildFinished => ({
   type: "build.finished",
   buildId: view.build.id,
   status: view.build.status,
@@ -67,13 +67,13 @@ export const buildFinished = (view: BuildView, repository: string, planFile: str
   ...(planFile === null ? {} : { planFile }),
 });
 
-export const metadataField = ({ build: { metadata } }: BuildView): { metadata?: BuildMetadata } =>
+export const metadataField = ({ build: { metadata } }: StatusView): { metadata?: BuildMetadata } =>
   metadata === null ? {} : { metadata };
 
 const spentField = (spent: Spending): { spent?: Spent } => (spent.calls === 0 ? {} : { spent: spentJson(spent) });
 
 /** From its start to its end, or to `now` while it runs. */
-export function elapsedMs({ build }: BuildView, now: Date): number {
+export function elapsedMs({ build }: StatusView, now: Date): number {
   const end = build.endedAt ?? now;
   return Math.max(0, end.getTime() - (build.startedAt ?? build.createdAt).getTime());
 }
@@ -94,9 +94,9 @@ export function waveMs(wave: WaveView, now: Date): number {
   return total;
 }
 
-export const waveResults = (view: BuildView): WaveResult[] => view.waves.map((wave) => waveResult(view, wave));
+export const waveResults = (view: StatusView): WaveResult[] => view.waves.map((wave) => waveResult(view, wave));
 
-function waveResult(view: BuildView, wave: WaveView): WaveResult {
+function waveResult(view: StatusView, wave: StatusWave): WaveResult {
   return {
     number: wave.number,
     status: wave.status,
@@ -135,7 +135,7 @@ interface LatestGate {
 }
 
 /** Each gate once, with its last verdict, the number of runs and what its agent added last. */
-function latestGates(wave: WaveView): LatestGate[] {
+function latestGates(wave: StatusWave): LatestGate[] {
   const latest = new Map<string, LatestGate>();
   for (const run of wave.gates) {
     const rounds = (latest.get(run.gate)?.rounds ?? 0) + 1;

@@ -1,4 +1,4 @@
-import type { BuildView, TaskView } from "../coordinator/build/read-build.ts";
+import type { StatusView, TaskView } from "../coordinator/build/build-view.ts";
 import { itemAt } from "../domain/known.ts";
 import { roomRemedy } from "../domain/sandbox/sandbox.ts";
 import { waveResults } from "./build-result.ts";
@@ -21,13 +21,7 @@ export interface StatusFacts {
   readonly now: Date;
 }
 
-/** The address at which `serve` shows the preview; null if it does not show this one. */
-export function previewUrl({ preview, build }: BuildView): string | null {
-  if (preview === null || preview.servedAt === null || preview.status === "stopped") return null;
-  return `${preview.servedAt}${build.plan.preview?.healthPath ?? "/"}`;
-}
-
-const attemptsJson = (view: BuildView, { key }: TaskView) =>
+const attemptsJson = (view: StatusView, { key }: TaskView) =>
   attemptsAt(view, key).map(({ wave, attempt }) => ({
     number: attempt.number,
     wave: wave.number,
@@ -38,7 +32,7 @@ const attemptsJson = (view: BuildView, { key }: TaskView) =>
 
 /** The current state of a build, as `status --json` and the API show it. */
 export function statusJson(
-  view: BuildView,
+  view: StatusView,
   { interrupted, isServed = false, repository, planFile, now }: StatusFacts,
 ): Record<string, unknown> {
   const { id, status, reason, createdAt, startedAt, endedAt, sandboxDriver, network, headSha, plan } = view.build;
@@ -78,7 +72,7 @@ export function statusJson(
       spent: spentJson(spentByTask(view, task.key)),
       messages: messagesJson(view, task.key),
       reason: task.reason,
-      waitsFor: endedAt === null ? (waitText(view, task)?.replace(/^waits for /, "") ?? null) : null,
+      waitsFor: endedAt === null ? (waitText(view, task)?.replace(/^waiting for /, "") ?? null) : null,
     })),
     comments: commentsJson(view),
     preview: previewJson(view, isServed),
@@ -88,8 +82,7 @@ export function statusJson(
   };
 }
 
-function previewJson(view: BuildView, isServed: boolean) {
-  const { preview } = view;
+function previewJson({ preview }: StatusView, isServed: boolean) {
   if (preview === null) return null;
-  return { wave: preview.waveNumber, status: preview.status, url: isServed ? previewUrl(view) : null };
+  return { wave: preview.waveNumber, status: preview.status, url: isServed ? preview.url : null };
 }

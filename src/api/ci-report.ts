@@ -1,4 +1,4 @@
-import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../coordinator/build/read-build.ts";
+import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../coordinator/build/build-view.ts";
 import { elapsedMs } from "./build-result.ts";
 
 // A build's report for a CI system: JUnit, which all of them read, and Markdown for a summary page.

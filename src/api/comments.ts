@@ -1,7 +1,7 @@
-import type { BuildView, CommentView } from "../coordinator/build/read-build.ts";
+import type { CommentView, StatusView } from "../coordinator/build/build-view.ts";
 
 /** Describes the outcome of a person's comment, such as `given to fix 1`. */
-export function commentState(view: BuildView, { state, attemptId }: CommentView): string {
+export function commentState(view: StatusView, { state, attemptId }: CommentView): string {
   const attempt = view.waves.flatMap((wave) => wave.attempts).find(({ id }) => id === attemptId);
   const by = attempt === undefined ? "" : ` ${attempt.taskKey ?? attempt.kind} ${attempt.number}`;
   if (state === "given") return `given to${by}`;
@@ -11,7 +11,7 @@ export function commentState(view: BuildView, { state, attemptId }: CommentView)
 }
 
 /** People's comments on a build as JSON, oldest first. */
-export const commentsJson = (view: BuildView): object[] =>
+export const commentsJson = (view: StatusView): object[] =>
   view.comments.map((comment) => {
     const { id, file, line, endLine, text, by, createdAt, state, settledAt, sha } = comment;
     const wave = view.waves.find((one) => one.id === comment.waveId)?.number ?? null;

@@ -1,9 +1,10 @@
 import type { LogChunkRow, Store } from "../store/port.ts";
 import { type LogSource, logSources } from "./log-sources.ts";
 
-/** A job of a build with how many bytes it has printed. */
+/** A job of a build with how many bytes it has printed, and whether it may print more. */
 export interface LoggedJob extends LogSource {
   readonly outputBytes: number;
+  readonly ended: boolean;
 }
 
 /** A part of a job's output; `startsAt` is its offset in bytes. */
@@ -14,10 +15,12 @@ export async function jobOutputs(store: Store, buildId: string): Promise<LoggedJ
   const sources = await logSources(store, buildId);
   if (sources.length === 0) return [];
   const keys = sources.map(({ jobKey }) => jobKey);
-  const jobs = new Map(
-    (await store.jobs.pick({ key: keys }, ["key", "outputOffset"])).map(({ key, outputOffset }) => [key, outputOffset]),
-  );
-  return sources.map((source) => ({ ...source, outputBytes: jobs.get(source.jobKey) ?? 0 }));
+  const rows = await store.jobs.pick({ key: keys }, ["key", "outputOffset", "status"]);
+  const jobs = new Map(rows.map((row) => [row.key, row]));
+  return sources.map((source) => {
+    const job = jobs.get(source.jobKey);
+    return { ...source, outputBytes: job?.outputOffset ?? 0, ended: job?.status === "ended" };
+  });
 }
 
 /**

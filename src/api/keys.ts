@@ -55,6 +55,43 @@ export async function createKey(ports: KeyPorts, wanted: NewKey): Promise<{ key:
   return { key, view: keyView(row, createdAt) };
 }
 
+/** Somebody whom an OpenID provider knows. */
+export interface Person {
+  /** The tenant's name. */
+  readonly tenant: string;
+  readonly address: string;
+  readonly scope: Scope;
+  readonly issuer: string;
+}
+
+/** No hash of a key begins like this, so nobody can show the key of a person. */
+const personsKey = "oidc";
+
+/**
+ * Returns the hash of the key that stands for a person, valid for `validMs` milliseconds from now.
+ * It has no text, so it only opens sessions. It is listed and revoked like any other key.
+ */
+export async function keyOfPerson({ store, clock, ids }: KeyPorts, person: Person, validMs: number): Promise<string> {
+  const { address: name, scope, issuer: createdBy } = person;
+  const tenantId = tenantIdFor(person.tenant);
+  const createdAt = clock.now();
+  const expiresAt = new Date(createdAt.getTime() + validMs);
+  return store.transaction("create-key", async (transaction) => {
+    await transaction.tenants.insertIfAbsent({ id: tenantId, name: person.tenant });
+    const rows = await transaction.apiKeys.list({ name, createdBy, revokedAt: null });
+    let keyHash: string | null = null;
+    for (const row of rows.filter((each) => each.keyHash.startsWith(personsKey))) {
+      const isSame = row.tenantId === tenantId && row.scope === scope;
+      await transaction.apiKeys.update({ id: row.id }, isSame ? { expiresAt } : { revokedAt: createdAt });
+      if (isSame) keyHash = row.keyHash;
+    }
+    if (keyHash !== null) return keyHash;
+    const made = { id: ids("key"), tenantId, name, scope, createdBy, createdAt, expiresAt };
+    return (await transaction.apiKeys.insert({ ...made, keyHash: `${personsKey}${randomBytes(30).toString("hex")}` }))
+      .keyHash;
+  });
+}
+
 /** Lists a tenant's keys, newest first. */
 export async function listKeys({ store, clock }: KeyPorts, tenant: string = defaultTenant): Promise<KeyView[]> {
   const rows = await store.apiKeys.list({ tenantId: tenantIdFor(tenant) }, { by: "createdAt", descending: true });

@@ -18,7 +18,7 @@ export async function setMemory(
 ): Promise<void> {
   const sizeBytes = Buffer.byteLength(text);
   if (sizeBytes > maxMemoryBytes) {
-    throw new WavesmithError("usage", `the memory has ${sizeBytes} bytes, and ${maxMemoryBytes} is the limit`, {
+    throw new WavesmithError("usage", `the memory is ${sizeBytes} bytes long, and the limit is ${maxMemoryBytes}`, {
       remedy: "keep what later builds need, and leave the rest out",
     });
   }

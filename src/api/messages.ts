@@ -1,4 +1,4 @@
-import type { BuildView, MessageView } from "../coordinator/build/read-build.ts";
+import type { MessageView, StatusView } from "../coordinator/build/build-view.ts";
 import { attemptsAt, findTask } from "./view-index.ts";
 
 /**
@@ -9,13 +9,13 @@ export type MessageState = "delivered" | "waiting" | "missed";
 
 const over: ReadonlySet<string> = new Set(["joining", "completed", "removed"]);
 
-export function messageState(view: BuildView, { taskKey, deliveredAt }: MessageView): MessageState {
+export function messageState(view: StatusView, { taskKey, deliveredAt }: MessageView): MessageState {
   if (deliveredAt !== null) return "delivered";
   return over.has(findTask(view, taskKey)?.status ?? "") ? "missed" : "waiting";
 }
 
 /** People's messages to a task's agent, as JSON. */
-export function messagesJson(view: BuildView, taskKey: string): object[] {
+export function messagesJson(view: StatusView, taskKey: string): object[] {
   return view.messages
     .filter((message) => message.taskKey === taskKey)
     .map((message) => {

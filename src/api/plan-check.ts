@@ -2,8 +2,8 @@ import type { Plan, PlanFault } from "../domain/plan/plan.ts";
 import { createTaskGraph } from "../domain/plan/task-graph.ts";
 import { planWaves } from "../domain/plan/wave-planner.ts";
 import { unsupportedFeatures } from "../plan/checks/unsupported.ts";
-import { parsePlan } from "../plan/parse-plan.ts";
-import { readPlanText } from "../plan/plan-text.ts";
+import { parsePlan, parsePlanValue, parseReadPlan } from "../plan/parse-plan.ts";
+import { type ReadText, readPlanText } from "../plan/plan-text.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -21,6 +21,10 @@ export interface CheckedPlan extends PlanCheck {
   readonly plan: Plan | null;
 }
 
+/** Reads the text of a plan, or of a request with one. A text may be large: read it once. */
+export const readSubmittedPlan = (text: string, format: "yaml" | "json"): SubmittedPlan => readPlanText(text, format);
+export type SubmittedPlan = ReadText;
+
 /** Checks the text of a plan that came without a folder. Faults are data. */
 export function checkPlanText(text: string, format: "yaml" | "json", env: Environment): CheckedPlan {
   const { plan, outline, graph, faults, warnings } = parsePlan(text, { baseDir: null, env, format });
@@ -31,5 +35,13 @@ export function checkPlanText(text: string, format: "yaml" | "json", env: Enviro
   return { waves, criticalPath: known.criticalPath(), faults: all, warnings, plan: all.length === 0 ? plan : null };
 }
 
-/** Returns the value in a plan's text, or undefined if it cannot be read. */
-export const planValue = (text: string, format: "yaml" | "json"): unknown => readPlanText(text, format).value;
+/** Checks a plan that came without a folder, read from text or as a value, which has no lines. */
+export function planOrFaults(
+  from: { readonly read: SubmittedPlan } | { readonly value: unknown },
+  env: Environment,
+): { readonly plan: Plan | null; readonly faults: readonly PlanFault[] } {
+  const options = { baseDir: null, env };
+  const { plan, faults } = "read" in from ? parseReadPlan(from.read, options) : parsePlanValue(from.value, options);
+  const all = plan === null ? faults : [...faults, ...unsupportedFeatures(plan)];
+  return { plan: all.length === 0 ? plan : null, faults: all };
+}

@@ -1,4 +1,4 @@
-import type { BuildView, PullRequestView } from "../coordinator/build/read-build.ts";
+import type { PullRequestView, StatusView } from "../coordinator/build/build-view.ts";
 
 /** A pull request, as `status --json`, `build.finished` and the API show it. */
 export interface PullRequestJson
@@ -16,7 +16,7 @@ export interface PullRequestJson
 }
 
 /** The field about a build's pull requests; empty when it has none. */
-export function pullRequestsField({ pullRequests = [] }: BuildView): { pullRequests?: readonly PullRequestJson[] } {
+export function pullRequestsField({ pullRequests = [] }: StatusView): { pullRequests?: readonly PullRequestJson[] } {
   if (pullRequests.length === 0) return {};
   return {
     pullRequests: pullRequests.map((request) => {

@@ -13,7 +13,7 @@ export interface ListedSandbox {
   readonly state: string;
   /** How its jobs are isolated from each other; null if it is not running. */
   readonly wall: SandboxWall | null;
-  /** Why it is not running, or why a running one starts no further jobs. */
+  /** Why it is not running, or why a running one accepts no more jobs. */
   readonly reason: string | null;
   readonly createdAt: string;
   /** When it started. */

@@ -3,7 +3,7 @@ import type { Ports } from "../coordinator/port.ts";
 import { sleepPreviewsOf } from "../coordinator/preview/sleep-preview.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
-import { mainRef } from "../domain/refs/ref-names.ts";
+import { mainRef } from "../domain/refs/build-refs.ts";
 import type { SandboxEndpoint } from "../sandbox/port.ts";
 import { ensureSandbox } from "../sandbox-lifecycle/ensure-sandbox.ts";
 import { refuseWhileBuilding } from "../sandbox-lifecycle/sandbox-in-use.ts";

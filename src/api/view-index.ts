@@ -1,11 +1,11 @@
-import type { AttemptView, BuildView, TaskView, WaveView } from "../coordinator/build/read-build.ts";
+import type { StatusAttempt, StatusView, StatusWave, TaskView } from "../coordinator/build/build-view.ts";
 
 // Finds the tasks of a build, and the attempts at each, without a search: a build may have hundreds
 // of tasks, and most views look up every one of them.
 
 interface TaskAttempt {
-  readonly wave: WaveView;
-  readonly attempt: AttemptView;
+  readonly wave: StatusWave;
+  readonly attempt: StatusAttempt;
 }
 
 interface ViewIndex {
@@ -13,23 +13,23 @@ interface ViewIndex {
   readonly attempts: ReadonlyMap<string, readonly TaskAttempt[]>;
 }
 
-const indexes = new WeakMap<BuildView, ViewIndex>();
+const indexes = new WeakMap<StatusView, ViewIndex>();
 
 /** Finds a task by its key; null if the build has none. */
-export const findTask = (view: BuildView, key: string): TaskView | null => indexOf(view).tasks.get(key) ?? null;
+export const findTask = (view: StatusView, key: string): TaskView | null => indexOf(view).tasks.get(key) ?? null;
 
 /** Returns a task that the build is known to have, such as one of a wave. */
-export function getTask(view: BuildView, key: string): TaskView {
+export function getTask(view: StatusView, key: string): TaskView {
   const task = findTask(view, key);
   if (task === null) throw new Error(`build ${view.build.id} has no task ${key}`);
   return task;
 }
 
 /** Returns the attempts at a task, with their waves, in the order of the waves. */
-export const attemptsAt = (view: BuildView, key: string): readonly TaskAttempt[] =>
+export const attemptsAt = (view: StatusView, key: string): readonly TaskAttempt[] =>
   indexOf(view).attempts.get(key) ?? [];
 
-function indexOf(view: BuildView): ViewIndex {
+function indexOf(view: StatusView): ViewIndex {
   const known = indexes.get(view);
   if (known !== undefined) return known;
   const attempts = new Map<string, TaskAttempt[]>();

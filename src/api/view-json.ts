@@ -1,4 +1,4 @@
-import type { BuildView } from "../coordinator/build/read-build.ts";
+import type { BuildView } from "../coordinator/build/build-view.ts";
 
 // A build with everything that is shown of it, for a command line that talks to a server. The
 // server writes it and the same release reads it; programs use `GET /builds/{id}`.
@@ -88,7 +88,7 @@ export function viewFromJson(json: Record<string, unknown>): BuildView {
   } as unknown as BuildView;
 }
 
-/** The columns of a row that end with `At` are dates; values inside of others stay. */
+/** The columns of a row that end with `At` are dates; nested values stay. */
 const withDates = (row: Row): Row =>
   Object.fromEntries(
     Object.entries(row).map(([key, value]) => [

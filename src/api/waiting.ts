@@ -1,46 +1,49 @@
-import type { AttemptView, BuildView, TaskView, WaveView } from "../coordinator/build/read-build.ts";
+import type { StatusAttempt, StatusView, StatusWave, TaskView } from "../coordinator/build/build-view.ts";
 import { makesPlan } from "../domain/plan/brief.ts";
 import { findTask } from "./view-index.ts";
 
 // Describes what a task or build waits for.
 
-export const currentWave = (view: BuildView): WaveView | null => view.waves.at(-1) ?? null;
+export const currentWave = <Wave>({ waves }: { readonly waves: readonly Wave[] }): Wave | null => waves.at(-1) ?? null;
 
 /** The task's open attempt; null if it has none. */
-export function liveAttempt(view: BuildView, taskKey: string): AttemptView | null {
+export function liveAttempt<Attempt extends StatusAttempt>(
+  view: { readonly waves: readonly { readonly attempts: readonly Attempt[] }[] },
+  taskKey: string,
+): Attempt | null {
   const wave = currentWave(view);
   return wave?.attempts.find((attempt) => attempt.taskKey === taskKey && attempt.status !== "settled") ?? null;
 }
 
 /** The reason why the task is not running yet, in words; null if it runs or has ended. */
-export function waitText(view: BuildView, task: TaskView): string | null {
+export function waitText(view: StatusView, task: TaskView): string | null {
   if (task.status === "pending") return pendingText(view, task);
-  if (task.status === "joining") return "waits for the other tasks of the wave";
+  if (task.status === "joining") return "waiting for the other tasks of the wave";
   if (task.status !== "assigned") return null;
-  if (liveAttempt(view, task.key) !== null) return "waits for its tree";
-  return `waits for capacity (${runningCount(view)} at work)`;
+  if (liveAttempt(view, task.key) !== null) return "waiting for its tree";
+  return `waiting for capacity (${runningCount(view)} at work)`;
 }
 
-const runningCount = (view: BuildView): number =>
+const runningCount = (view: StatusView): number =>
   currentWave(view)?.attempts.filter((attempt) => attempt.status !== "settled").length ?? 0;
 
-function pendingText(view: BuildView, task: TaskView): string {
+function pendingText(view: StatusView, task: TaskView): string {
   const missing = task.definition.dependsOn.filter((key) => {
     const status = findTask(view, key)?.status;
     return status !== "completed" && status !== "removed";
   });
-  if (missing.length > 0) return `waits for ${listed(missing)}`;
+  if (missing.length > 0) return `waiting for ${listed(missing)}`;
   const wave = currentWave(view);
-  if (wave === null) return "waits for the first wave";
-  if (wave.status === "gating" || wave.status === "fixing") return `waits for the gates of wave ${wave.number}`;
-  if (["passed", "failed"].includes(wave.status)) return "waits for the next wave";
-  return roleIsFull(view, wave, task) ?? `waits for wave ${wave.number} to pass`;
+  if (wave === null) return "waiting for the first wave";
+  if (wave.status === "gating" || wave.status === "fixing") return `waiting for the gates of wave ${wave.number}`;
+  if (["passed", "failed"].includes(wave.status)) return "waiting for the next wave";
+  return roleIsFull(view, wave, task) ?? `waiting for wave ${wave.number} to pass`;
 }
 
 /**
  * Says that the wave already has as many tasks of this role as it may have; null if there is room.
  */
-function roleIsFull({ build, tasks }: BuildView, wave: WaveView, { agent }: TaskView): string | null {
+function roleIsFull({ build, tasks }: StatusView, wave: StatusWave, { agent }: TaskView): string | null {
   const most = build.plan.limits.tasksPerAgentPerWave;
   const members = new Set(wave.taskKeys);
   const ofRole = tasks.filter((task) => task.agent === agent && members.has(task.key)).length;
@@ -53,7 +56,7 @@ function listed(keys: readonly string[]): string {
 }
 
 /** Returns what a build is doing or waiting for. */
-export function phaseOf(view: BuildView): string {
+export function phaseOf(view: StatusView): string {
   const { build } = view;
   const wave = currentWave(view);
   switch (build.status) {
@@ -72,7 +75,7 @@ export function phaseOf(view: BuildView): string {
   }
 }
 
-function runningPhase(view: BuildView, wave: WaveView | null): string {
+function runningPhase(view: StatusView, wave: StatusWave | null): string {
   if (view.waitsForSandbox !== null) return `waiting for a free sandbox slot: ${view.waitsForSandbox}`;
   if (wave === null) return view.build.headSha === null ? "reading the source" : "opening the sandbox";
   switch (wave.status) {
@@ -94,7 +97,7 @@ function runningPhase(view: BuildView, wave: WaveView | null): string {
   }
 }
 
-function gateAtWork(wave: WaveView): string {
+function gateAtWork(wave: StatusWave): string {
   const gate = wave.gates.find((candidate) => candidate.status !== "finished");
   if (gate === undefined) return "between gates";
   const added = gate.evidence?.added;
@@ -108,7 +111,10 @@ function gateAtWork(wave: WaveView): string {
 }
 
 /** The wave whose drafted plan waits for approval; null if there is none. */
-export function waveOfWaitingPlan({ build, waves }: BuildView): WaveView | null {
+export function waveOfWaitingPlan<Wave extends Pick<StatusWave, "status" | "taskKeys">>({
+  build,
+  waves,
+}: Pick<StatusView, "build"> & { readonly waves: readonly Wave[] }): Wave | null {
   const wave = waves.at(-1);
   if (build.status !== "waiting" || wave?.status !== "waiting") return null;
   return wave.taskKeys.some((key) => makesPlan(build, key)) ? wave : null;

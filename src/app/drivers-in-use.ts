@@ -9,7 +9,7 @@ import type { AppOptions } from "./options.ts";
 export interface DriversInUse {
   readonly driver: Ports["driver"];
   abandon(projectId: ProjectId): Promise<void>;
-  /** Calls `tell` for every driver that is in use here, and for each one that is used later. */
+  /** Calls `listener` for every driver that is in use here, and for each one that is used later. */
   onDriverUse(listener: (name: string) => void): void;
 }
 

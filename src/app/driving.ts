@@ -88,7 +88,7 @@ interface RoundsParts {
   readonly warn: (message: string, error?: unknown) => void;
 }
 
-/** Reconciles again and again, with a pause between two rounds. */
+/** Reconciles repeatedly, with a pause between two rounds. */
 function createRounds({ begin, reconcile, ensureDatabase, warn }: RoundsParts): Repetition {
   let trouble = "";
   const recover = async (error: unknown): Promise<void> => {

@@ -6,7 +6,7 @@ import type { Forges } from "../forge/port.ts";
 import { createForges } from "../forge/registry.ts";
 import type { GitHubCredential } from "../forge/settings.ts";
 
-/** Opens the forges with the settings' credential, or else with the current one that is stored. */
+/** Opens the forges with the credential of the settings, otherwise with the stored one. */
 export function openForges(config: Config, now: () => Date = () => new Date()): Forges {
   const { dataDir, environment, github, engine } = config;
   const { apiUrl, webUrl } = github;

@@ -1,4 +1,4 @@
-/** Work that is done again and again. */
+/** Work that a process repeats. */
 export interface Repetition {
   start(): void;
   /** Waits for the work under way, after which there is no more. */

@@ -1,14 +1,14 @@
 // One turn of the built-in agent: steps of a model until it has no more to do.
 //
-// BT1. Each step is saved when it is complete, so that a later attempt can go on from there.
+// BT1. Each step is saved when it is complete, so that a later attempt can continue from there.
 // BT2. An answer that is cut, unreadable or without an end is never taken for the end of the work.
 // BT3. The model reads what a person says before its next step, and before its turn ends.
 import { APICallError, type ModelMessage, stepCountIs, streamText, type TextStreamPart, type Tool } from "ai";
 import { saysOverflow } from "../domain/overflow.ts";
+import type { MessageQueue } from "./message-queue.ts";
 import type { ChosenModel } from "./models.ts";
 import { withCacheMarks } from "./models.ts";
 import { systemPrompt } from "./prompt.ts";
-import type { Told } from "./told.ts";
 import { isFull, pruned, summaryRequest, transcriptOf } from "./window.ts";
 
 export type TurnEnd = "end_turn" | "max_tokens" | "refusal" | "max_turn_requests" | "cancelled";
@@ -22,7 +22,7 @@ interface TurnParts {
   readonly chosen: ChosenModel;
   readonly tools: Record<string, Tool>;
   readonly signal: AbortSignal;
-  readonly told: Told;
+  readonly queue: MessageQueue;
   /** Called when the conversation changed. */
   readonly save: () => void;
   readonly say: (kind: "message" | "thought", text: string) => Promise<void>;
@@ -43,11 +43,11 @@ export class Overflow extends Error {}
 
 /** Continues the conversation until the model has no more to do. */
 export async function takeTurn(parts: TurnParts): Promise<TurnEnd> {
-  const { signal, say, told } = parts;
+  const { signal, say, queue } = parts;
   for (let cuts = 0, overflows = 0; ; ) {
     try {
       const end = await converse(parts);
-      if (end === "end_turn" && told.isWaiting()) continue;
+      if (end === "end_turn" && queue.isWaiting()) continue;
       if (end !== "more") return end;
       await makeRoom(parts);
     } catch (error) {
@@ -69,8 +69,8 @@ export async function takeTurn(parts: TurnParts): Promise<TurnEnd> {
 
 /** Takes steps until the model is done, the conversation is full or a person says something. */
 async function converse(parts: TurnParts): Promise<TurnEnd | "more"> {
-  const { conversation, chosen, tools, signal, told, save } = parts;
-  readTold(parts);
+  const { conversation, chosen, tools, signal, queue, save } = parts;
+  readMessages(parts);
   const before = pruned(conversation.messages, chosen.windowTokens);
   conversation.messages = before;
   let steps = 0;
@@ -85,7 +85,7 @@ async function converse(parts: TurnParts): Promise<TurnEnd | "more"> {
     stopWhen: [
       stepCountIs(maxTurnSteps),
       () => isFull(conversation.messages, chosen.windowTokens),
-      () => told.isWaiting(),
+      () => queue.isWaiting(),
     ],
     prepareStep: ({ messages }) => ({ messages: withCacheMarks(systemPrompt, messages) }),
     onStepFinish: ({ response, finishReason }) => {
@@ -104,8 +104,8 @@ async function converse(parts: TurnParts): Promise<TurnEnd | "more"> {
   return end;
 }
 
-function readTold({ conversation, told, save }: TurnParts): void {
-  const texts = told.take();
+function readMessages({ conversation, queue, save }: TurnParts): void {
+  const texts = queue.take();
   if (texts.length === 0) return;
   conversation.messages = [...conversation.messages, { role: "user", content: texts.join("\n\n") }];
   save();

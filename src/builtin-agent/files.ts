@@ -15,7 +15,7 @@ export interface TreeFiles {
   read(path: string, range: { from?: number | undefined; lines?: number | undefined }): string;
   /** Computes the whole file after a change, before permission is asked. */
   plan(path: string, change: (before: string | null) => string): Change;
-  /** Writes a planned change, unless the file was changed since. */
+  /** Writes a planned change, unless the file has changed since. */
   apply(change: Change): void;
 }
 
@@ -93,7 +93,7 @@ export function resolveInTree(tree: string, path: string): string {
   }
   const target = join(existing, rest);
   const way = relative(realpathSync(tree), target);
-  if (way.startsWith("..") || isAbsolute(way)) throw new Refused(`${path} is outside of your tree`);
+  if (way.startsWith("..") || isAbsolute(way)) throw new Refused(`${path} is outside your tree`);
   if (way.split("/")[0] === ".git") throw new Refused("do not touch files in .git");
   return target;
 }

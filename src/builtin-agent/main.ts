@@ -21,10 +21,10 @@ import { type BackgroundPrograms, createBackground } from "./background.ts";
 import { errorText, Overflow, takeTurn } from "./conversation.ts";
 import { createTreeFiles, Refused, type TreeFiles } from "./files.ts";
 import { openServedTools, type ServedTools } from "./mcp-tools.ts";
+import { createMessageQueue, type MessageQueue } from "./message-queue.ts";
 import { type ChosenModel, chooseModel, efforts, type ModelAccess } from "./models.ts";
 import { surroundings } from "./prompt.ts";
 import { createSavedSessions } from "./saved-session.ts";
-import { createTold, type Told } from "./told.ts";
 import { createDelegateTool } from "./tools/delegate.ts";
 import type { ToolAction, ToolSetting } from "./tools/perform.ts";
 import { createTodoTool } from "./tools/todo.ts";
@@ -41,7 +41,7 @@ interface Session {
   messages: readonly ModelMessage[];
   cancel: AbortController | null;
   /** Null between turns. */
-  told: Told | null;
+  queue: MessageQueue | null;
 }
 
 interface Turn {
@@ -49,7 +49,7 @@ interface Turn {
   readonly session: Session;
   readonly client: AgentContext;
   readonly signal: AbortSignal;
-  readonly told: Told;
+  readonly queue: MessageQueue;
 }
 
 /** Gives the model a person's text in the middle of its turn; an extension of the protocol. */
@@ -166,7 +166,7 @@ function createTurnTools(turn: Turn, chosen: ChosenModel, served: ServedTools): 
 }
 
 async function answerPrompt(turn: Turn, prompt: UserContent): Promise<StopReason> {
-  const { sessionId, session, signal, told } = turn;
+  const { sessionId, session, signal, queue } = turn;
   const chosen = await chosenModel();
   const served = await openServedTools(session.servers, process.env);
   for (const title of served.faults) await notifyClient(turn, { sessionUpdate: "notice", severity: "warning", title });
@@ -184,7 +184,7 @@ async function answerPrompt(turn: Turn, prompt: UserContent): Promise<StopReason
       size: chosen.windowTokens,
     });
   try {
-    return await takeTurn({ conversation: session, chosen, tools, signal, told, save, say: sayTo(turn), reportUsage });
+    return await takeTurn({ conversation: session, chosen, tools, signal, queue, save, say: sayTo(turn), reportUsage });
   } catch (error) {
     if (signal.aborted) return "cancelled";
     if (error instanceof Overflow) save(true);
@@ -208,7 +208,7 @@ async function promptFor({ session, signal }: Turn, blocks: readonly ContentBloc
 function openSession(tree: string, servers: readonly McpServer[], messages: readonly ModelMessage[]): Session {
   const background = createBackground(tree);
   process.once("exit", () => background.close());
-  return { tree, files: createTreeFiles(tree), background, servers, messages, cancel: null, told: null };
+  return { tree, files: createTreeFiles(tree), background, servers, messages, cancel: null, queue: null };
 }
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => process.exit(0));
@@ -239,20 +239,20 @@ agent({ name: "wavesmith" })
     if (session === undefined) throw new RequestError(-32002, "there is no such session");
     const cancel = new AbortController();
     session.cancel = cancel;
-    const told = createTold();
-    session.told = told;
-    const turn = { sessionId: params.sessionId, session, client, signal: cancel.signal, told };
+    const queue = createMessageQueue();
+    session.queue = queue;
+    const turn = { sessionId: params.sessionId, session, client, signal: cancel.signal, queue };
     try {
       return { stopReason: await answerPrompt(turn, await promptFor(turn, params.prompt)) };
     } finally {
-      session.told = null;
-      told.close();
+      session.queue = null;
+      queue.close();
     }
   })
   .onRequest(tellMethod, tellParams, async ({ params }) => {
-    const told = sessions.get(params.sessionId)?.told;
-    if (told == null) throw new RequestError(-32002, "no turn is running");
-    await told.add(params.text);
+    const queue = sessions.get(params.sessionId)?.queue;
+    if (queue == null) throw new RequestError(-32002, "no turn is running");
+    await queue.add(params.text);
     return {};
   })
   .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin) as ReadableStream<Uint8Array>));

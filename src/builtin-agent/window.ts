@@ -57,7 +57,10 @@ export function lastTextOf(messages: readonly ModelMessage[]): string {
     .trim();
 }
 
-/** Leaves a message's images out, for a model that sees none; prompts name the files of theirs. */
+/**
+ * Leaves a message's images out, for a model that cannot see them; a prompt names the files of its
+ * images.
+ */
 export function withoutImages(message: ModelMessage): ModelMessage {
   if (message.role === "user" && typeof message.content !== "string")
     return { ...message, content: message.content.filter(({ type }) => type !== "image") };

@@ -149,7 +149,7 @@ function refuseLater({ engine, server, sandbox, data, project }: GlobalOptions):
     });
   }
   if (server !== undefined && data !== undefined) {
-    throw new WavesmithError("usage", "--server and --data exclude each other", { remedy: "use one of them" });
+    throw new WavesmithError("usage", "--server and --data cannot be used together", { remedy: "use one of them" });
   }
   if (data === "") throw new WavesmithError("usage", "--data needs a folder", { remedy: "--data .wavesmith" });
   if (sandbox !== undefined) requireDriverName(sandbox);

@@ -6,13 +6,13 @@ export function addOperationsCommands(program: Command, command: AddCommand): vo
   command(
     program,
     "backup <file>",
-    "write the database and repositories into one file, while builds go on",
+    "write the database and repositories to one file, while builds continue",
     async (context, [file]) => {
       const { backup } = await import("./commands/backup.ts");
       return backup(context, file);
     },
   );
-  command(program, "restore <file>", "make a new data directory of a backup", async (context, [file]) => {
+  command(program, "restore <file>", "make a new data directory from a backup", async (context, [file]) => {
     const { restore } = await import("./commands/backup.ts");
     return restore(context, file);
   });
@@ -23,12 +23,12 @@ export function addOperationsCommands(program: Command, command: AddCommand): vo
   })
     .option("--app <id>", "the id of a GitHub App, with --key")
     .option("--key <file>", "the App's private key (PEM)");
-  command(github, "connect", "make a GitHub App in the browser and sign in as it", async (context, _, options) => {
+  command(github, "connect", "create a GitHub App in the browser and sign in as it", async (context, _, options) => {
     const { githubConnect } = await import("./commands/github.ts");
     return githubConnect(context, { organization: options.organization });
   }).option("--organization <name>", "the organisation that owns the App; default: your own account");
   command(program, "gc", "remove what is kept longer than the settings say", async (context, _, options) => {
     const { gc } = await import("./commands/gc.ts");
     return gc(context, { dryRun: options.dryRun === true });
-  }).option("--dry-run", "show what would go, with its size");
+  }).option("--dry-run", "show what would be removed, with its size");
 }

@@ -229,8 +229,8 @@ export async function leftoversInDocker(config: Config): Promise<readonly Docker
   });
 }
 
-/** Creates the data directory. Fails with `environment`. */
-function makeDataDir({ dataDir }: Config): void {
+/** Creates the data directory, hidden from git. Fails with `environment`. */
+export function makeDataDir({ dataDir }: Config): void {
   // One folder at a time, because Node's recursive mkdir never returns in /proc.
   const missing: string[] = [];
   for (let folder = dataDir; !existsSync(folder) && dirname(folder) !== folder; folder = dirname(folder)) {

@@ -92,9 +92,9 @@ function addBuildCommands(program: Command, command: AddCommand): void {
     .option("--web", "show the build in the browser as well")
     .option("--demo", "use a fresh project; fall back to local-unsafe without bubblewrap")
     .option("--brief <text>", "describe what to build; a planner drafts the plan for you to review")
-    .option("--include-uncommitted", "in a git repository: start from your uncommitted work, too")
-    .option("--ignore-uncommitted", "in a git repository: start from the last commit, whatever is not committed")
-    .option("--update-source", "merge what the source has had since the project read it")
+    .option("--include-uncommitted", "in a git repository: also start from your uncommitted work")
+    .option("--ignore-uncommitted", "in a git repository: start from the last commit, without uncommitted work")
+    .option("--update-source", "merge the changes of the source since the project read it")
     .option(
       "--source <source>",
       "with --brief: a folder, a git URL with an optional #ref, or empty (default: this repository)",
@@ -130,7 +130,7 @@ function addBuildCommands(program: Command, command: AddCommand): void {
   })
     .option("--model <provider:model>", "use this model for every role that uses one")
     .option("--agent <command>", "use this ACP agent, or `builtin`, for every role that uses models")
-    .option("--unchanged", "after a rejection without a fixer: ask about the same tree again")
+    .option("--unchanged", "after a rejection without a fixer: review the same tree again")
     .option("--no-wait", "exit when the build ends, without serving its preview");
 }
 
@@ -153,8 +153,7 @@ async function startBuild(context: Context, plan: string | undefined, options: O
   const alone = Object.entries(said).find(([, value]) => value !== undefined)?.[0];
   if (brief !== undefined || alone !== undefined) {
     const option = alone?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-    const what =
-      brief === undefined ? `--${option} goes with --brief alone` : "a build has a plan file or a brief, not both";
+    const what = brief === undefined ? `--${option} needs --brief` : "a build has a plan file or a brief, not both";
     throw new WavesmithError("usage", what, { remedy: context.hints.command('build --brief "…"') });
   }
   if (plan === undefined) {
@@ -182,7 +181,7 @@ function addLookCommands(program: Command, command: AddCommand): void {
   command(
     program,
     "status [build]",
-    "show what a build has done, is doing and waits for (default: the latest)",
+    "show what a build has done, is doing and is waiting for (default: the latest)",
     async (context, [name]) => {
       const { status } = await import("./commands/status.ts");
       return status(context, name);
@@ -219,7 +218,7 @@ function addLookCommands(program: Command, command: AddCommand): void {
       const { preview } = await import("./commands/preview.ts");
       return preview(context, name, { wait: options.wait !== false });
     },
-  ).option("--no-wait", "exit once it answered");
+  ).option("--no-wait", "exit once it has answered");
 }
 
 function addSteeringCommands(program: Command, command: AddCommand): void {
@@ -265,7 +264,7 @@ function addSteeringCommands(program: Command, command: AddCommand): void {
     return rollback(context, name, { wave: options.wave, undo: options.undo === true });
   })
     .option("--wave <number>", "wave number; 0 is where the build began")
-    .option("--undo", "undo the last rollback, as long as the build has not gone on");
+    .option("--undo", "undo the last rollback, unless the build has moved on since");
   command(program, "shell [build]", "open a shell in the build's sandbox", async (context, [name], options) => {
     if (options.session === true) {
       const { openSessionShell } = await import("./commands/shell-session.ts");
@@ -320,7 +319,7 @@ function addAgentCommands(program: Command, command: AddCommand): void {
     "show what `notify` sent, and what could not be sent",
     async (context) => (await import("./commands/notifications.ts")).listNotifications(context),
   );
-  command(notifications, "replay [id]", "try one again, or all that were not sent", async (context, [id]) =>
+  command(notifications, "replay [id]", "retry one, or all that were not sent", async (context, [id]) =>
     (await import("./commands/notifications.ts")).replayNotifications(context, id),
   );
   addScheduleCommands(program, command);

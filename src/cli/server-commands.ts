@@ -17,7 +17,7 @@ export function addServerCommands(program: Command, command: AddCommand): void {
     const { listApiKeys } = await import("./commands/keys.ts");
     return listApiKeys(context, options);
   }).option("--tenant <name>", "of this tenant (default: default)");
-  command(keys, "create <name>", "make a key and print it, once", async (context, [name], options) => {
+  command(keys, "create <name>", "create a key and print it, once", async (context, [name], options) => {
     const { createApiKey } = await import("./commands/keys.ts");
     return createApiKey(context, name, options);
   })
@@ -30,7 +30,7 @@ export function addServerCommands(program: Command, command: AddCommand): void {
   }).option("--tenant <name>", "of this tenant (default: default)");
   command(program, "settings", "show the settings and where each came from", async (context, _, options) =>
     (await import("./commands/settings.ts")).printSettings(context, { all: options.all === true }),
-  ).option("--all", "also those that have their defaults");
+  ).option("--all", "also those that have their default values");
   const tenantsCommand = command(
     program,
     "tenants",

@@ -35,7 +35,7 @@ export function addTalkCommands(program: Command, command: AddCommand): void {
       return memory(context, action, file);
     },
   );
-  command(program, "mcp", "give another agent these verbs over MCP, on stdin and stdout", async (context) => {
+  command(program, "mcp", "offer these commands to another agent over MCP, on stdin and stdout", async (context) => {
     const { mcp } = await import("./commands/mcp.ts");
     return mcp(context);
   });

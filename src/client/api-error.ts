@@ -37,7 +37,7 @@ interface ApiErrorFields {
 export function errorOfAnswer({ status, headers, url }: Response, body: unknown): ApiError {
   const problem = objectIn(body);
   const retryAfter = headers.get("retry-after");
-  return new ApiError(textIn(problem.detail) ?? `${url} answered ${status}, and not as Wavesmith's API does`, {
+  return new ApiError(textIn(problem.detail) ?? `${url} answered ${status}, but not as Wavesmith's API does`, {
     status,
     code: textIn(problem.code) ?? "unreachable",
     remedy: textIn(problem.remedy),

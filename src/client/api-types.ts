@@ -13,16 +13,17 @@ export interface components {
     File: { "path": string; "name": string; "kind": string; "sizeBytes": (number | null); [key: string]: unknown; };
     Folder: { "commit": string; "path": string; "items": components["schemas"]["File"][]; "nextCursor": (string | null); [key: string]: unknown; };
     Garbage: { "kind": ("build" | "output" | "branches" | "volume" | "snapshot" | "upload"); "project": string; "id": string; "bytes": (number | null); [key: string]: unknown; };
-    GateEvidence: { "sha": string; "command": (string | null); "exitCode": (number | null); "signal": (string | null); "timedOut": boolean; "durationMs": number; "outputTail": string; "tests": ({ "total": number; "passed": number; "failed": number; "skipped": number; "source": string; } | null); "notes": string[]; [key: string]: unknown; };
+    GateEvidence: { "sha": string; "command": (string | null); "exitCode": (number | null); "signal": (string | null); "timedOut": boolean; "durationMs": number; "outputTail": string; "tests": ({ "total": number; "passed": number; "failed": number; "skipped": number; "assertions"?: number; "source": ("tap" | "junit" | "runner"); } | null); "notes": string[]; [key: string]: unknown; };
     GateFinding: { "rule": string; "severity": ("low" | "medium" | "high" | "critical"); "message": string; "file": (string | null); "line": (number | null); };
     GateRun: { "id": string; "wave": number; "gate": string; "round": number; "sha": string; "status": string; "verdict": (string | null); "reason": (string | null); "evidence": (components["schemas"]["GateEvidence"] | null); "findings": components["schemas"]["GateFinding"][]; "createdAt": string; "endedAt": (string | null); };
     GitHubSignIn: { "webUrl": string; "source": ("settings" | "stored" | null); "kind": ("token" | "app" | "none"); "login": string; "rights": string[]; "accounts": (string[] | null); "installUrl": (string | null); "problem": ({ "message": string; "remedy": (string | null); } | null); "unfinished": ({ "since": string; "remedy": string; } | null); [key: string]: unknown; };
     GraphTask: { "id": string; "title": string; "agent": string; "status": string; "dependsOn": string[]; "wave": number; "spent": components["schemas"]["Spent"]; };
     GraphWave: { "number": number; "status": string; "tasks": string[]; "reason": (string | null); "fixRounds": number; "base": (string | null); "head": (string | null); "createdAt": (string | null); "endedAt": (string | null); "spent": (components["schemas"]["Spent"] | null); "work": components["schemas"]["Work"][]; };
     InboxItem: { "kind": ("build" | "question" | "failed"); "buildId": string; "project": string; "phase": string; "wave": (number | null); "decision": ("wave" | "plan" | null); "failedGate": ({ "id": string; "gate": string; "finding": (string | null); } | null); "since": string; "reason"?: (string | null); "question"?: number; "text"?: string; "deadlineAt"?: string; };
-    Job: { "jobKey": string; "label": string; "taskKey": (string | null); "outputBytes": number; [key: string]: unknown; };
+    Job: { "jobKey": string; "label": string; "taskKey": (string | null); "outputBytes": number; "ended": boolean; [key: string]: unknown; };
     KeptSnapshot: { "id": string; "state": string; "reason": string; "sizeBytes": (number | null); "createdAt": string; "expiresAt": string; [key: string]: unknown; };
     Key: { "id": string; "name": string; "scope": ("read" | "build" | "admin"); "status": ("active" | "expired" | "revoked"); "createdBy": (string | null); "createdAt": string; "expiresAt": (string | null); "revokedAt": (string | null); "usedAt": (string | null); [key: string]: unknown; };
+    ListedMessage: (components["schemas"]["Message"] & { "state": ("delivered" | "waiting" | "missed"); [key: string]: unknown; });
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
     MachineCheck: { "name": string; "ok": boolean; "detail": string; "remedy": (string | null); "needed": boolean; [key: string]: unknown; };
     Memory: { "text": string; "tag": string; [key: string]: unknown; };
@@ -42,6 +43,7 @@ export interface components {
     Project: { "id": string; "name": string; "createdAt": string; [key: string]: unknown; };
     PullRequest: { "repo": string; "branch": string; "base": (string | null); "number": (number | null); "url": (string | null); "wave": number; "commit": string; "status": string; "merge": string; "mergeCommit": (string | null); "checks": { "name": string; "state": ("pending" | "passed" | "failed"); "url": (string | null); }[]; "commits": { "sha": string; "title": string; "author": string; "at": string; }[]; "problem": (string | null); "remedy": (string | null); };
     Removal: { "busy": boolean; "keepsBuilds": boolean; "dryRun": boolean; "bytes": number; "items": components["schemas"]["Garbage"][]; [key: string]: unknown; };
+    RestorePoint: { "buildId": string; "wave": number; "commit": string; "isMain": boolean; "createdAt": string; [key: string]: unknown; };
     Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; "reason": (string | null); "createdAt": string; "startedAt": (string | null); "stoppedAt": (string | null); [key: string]: unknown; };
     SandboxUsage: { "id": string; "project": string; "projectId": string; "driver": string; "state": string; "wall": ({ "isolation": ("bubblewrap" | "users" | "none"); "runtime": (string | null); } | null); "reason": (string | null); "createdAt": string; "since": (string | null); "idleMs": (number | null); "cpus": (number | null); "memoryBytes": (number | null); "processes": (number | null); "diskBytes": (number | null); "diskCountedAt": (string | null); [key: string]: unknown; };
     Schedule: { "id": string; "project": string; "projectId": string; "name": string; "cron": string; "timezone": string; "status": ("active" | "paused"); "nextAt": (string | null); "failures": number; "lastBuildId": (string | null); "lastRunAt": (string | null); "note": (string | null); [key: string]: unknown; };
@@ -142,7 +144,7 @@ export interface paths {
     /** Show the plan that a build follows */
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Plan"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Continue a build that is not running with an edited plan; unchanged tasks keep their work */
-    put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["PlanEdit"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    put: { parameters: { path: { "id": string; }; query?: { "interactive"?: ("true" | "false"); }; }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["PlanEdit"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/plan/text": {
     /** Show the plan that a build follows as a plan file, to be edited and sent back */
@@ -161,12 +163,12 @@ export interface paths {
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "by"?: string; "about"?: { "waveNumber": number; "sha": (string | null); }; "reason": string; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/resume": {
-    /** Let a build go on that waits for no decision, such as after a rollback */
-    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": {  }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Continue a build that waits for no decision, such as after a rollback */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "interactive"?: boolean; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/retry": {
     /** Start new attempts for what failed */
-    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "model"?: string; "agent"?: string; "unchanged"?: boolean; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "model"?: string; "agent"?: string; "interactive"?: boolean; "unchanged"?: boolean; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/rollback": {
     /**
@@ -192,7 +194,7 @@ export interface paths {
   };
   "/api/v1/builds/{id}/tasks/{task}/messages": {
     /** List what people told the agent of a task */
-    get: { parameters: { path: { "id": string; "task": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Message"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { path: { "id": string; "task": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["ListedMessage"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Say something to the agent of a task; now=true interrupts its turn */
     post: { parameters: { path: { "id": string; "task": string; }; }; requestBody: { content: { "application/json": { "text": string; "by"?: string; "now"?: boolean; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Message"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
@@ -212,11 +214,11 @@ export interface paths {
     get: { parameters: { query?: { "again"?: ("true" | "false"); }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Doctor"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/gc": {
-    /** Remove what is kept longer than the settings say; with dryRun show what would go */
+    /** Remove what is kept longer than the settings say; with dryRun show what would be removed */
     post: { parameters: {  }; requestBody: { content: { "application/json": { "dryRun"?: boolean; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Removal"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/github": {
-    /** Show how the server is signed in at GitHub and what it may do there; no secrets */
+    /** Show how the server is signed in to GitHub and what it may do there; no secrets */
     get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["GitHubSignIn"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/github/app": {
@@ -234,7 +236,7 @@ export interface paths {
   "/api/v1/keys": {
     /** List the keys of your tenant, newest first; admins of the default tenant name any tenant */
     get: { parameters: { query?: { "tenant"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Key"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
-    /** Make a key; its text is in this answer only */
+    /** Create a key; its text is in this answer only */
     post: { parameters: {  }; requestBody: { content: { "application/json": { "name": string; "scope"?: ("read" | "build" | "admin"); "expiresInDays"?: number; "expiresInHours"?: number; "tenant"?: string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["NewKey"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/keys/{id}": {
@@ -265,7 +267,7 @@ export interface paths {
     get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Preview"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/previews/{id}/start": {
-    /** Start a preview that is asleep, dead or stopped */
+    /** Start the preview of a finished or waiting build */
     post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Preview"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/previews/{id}/stop": {
@@ -311,6 +313,10 @@ export interface paths {
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Memory"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Replace what a project remembers; with If-Match only if it is still the one you read */
     put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "text": string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Memory"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/restore-points": {
+    /** List where main can be rolled back to, newest first; wave 0 is where a build began */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["RestorePoint"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/projects/{id}/sandbox/exec": {
     /** Run a short command in the joined tree */
@@ -395,6 +401,13 @@ export interface paths {
   "/api/v1/session/link": {
     /** Make a link that signs a browser in once, within five minutes */
     post: { parameters: {  }; requestBody: { content: { "application/json": { "key": string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": { "path": string; "expiresInSeconds": number; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/session/providers": {
+    /**
+     * List where people may sign in besides with a key; a browser opens `path`, with `to` for
+     * later
+     */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "name": string; "path": string; [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/settings": {
     /** Show the settings in use, where each came from, and the settings file; no secrets */

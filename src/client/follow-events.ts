@@ -64,7 +64,7 @@ const isPassing = (error: unknown): boolean =>
 async function* eventsAfter(request: EventsRequest, after: number | null): AsyncGenerator<ServerEvent> {
   const { url, headers, fetch, signal } = request;
   const silence = new AbortController();
-  const watch = createWatch(() => silence.abort(new Error(`no sign of life for ${silenceMs / 1000} seconds`)));
+  const watch = createWatch(() => silence.abort(new Error(`nothing received for ${silenceMs / 1000} seconds`)));
   const resume: Record<string, string> = after === null ? {} : { "last-event-id": String(after) };
   try {
     const response = await fetch(

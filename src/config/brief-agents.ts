@@ -32,7 +32,7 @@ function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return null; // The schema reports that it is no object.
+    return null; // The schema reports that it is not an object.
   }
 }
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 export const githubSettings = {
   WAVESMITH_GITHUB_TOKEN: z
     .string()
-    .min(20, "must be a token of GitHub")
+    .min(20, "must be a GitHub token")
     .optional()
     .describe("signs in to GitHub, for plans that deliver there; by default what `wavesmith github setup` stored"),
   WAVESMITH_GITHUB_APP_ID: z

@@ -18,7 +18,7 @@ export function previewDomain(data: SettingValues): GivenPreviewDomain | null {
   const name = url.hostname.replace(/\.$/, "");
   if (own !== null && (own.hostname === name || own.hostname.endsWith(`.${name}`))) {
     throw new WavesmithError("usage", `WAVESMITH_PREVIEW_DOMAIN ${name} includes the host of INNGEST_SERVE_ORIGIN`, {
-      remedy: "give previews a domain that holds nothing else",
+      remedy: "give previews a domain that is used for nothing else",
     });
   }
   if (hasProtocol) return { ...partsOf(url), name };

@@ -166,10 +166,10 @@ function unknownKey(path: string): string {
   const near = keys.filter((key) => key.startsWith(`${group}.`)).map((key) => key.slice(group.length + 1));
   const groups = [...new Set(keys.map((key) => key.split(".")[0]))];
   return near.length > 0 && path.includes(".")
-    ? `is no setting; ${group} has ${near.join(", ")}`
+    ? `is not a setting; ${group} has ${near.join(", ")}`
     : near.length > 0
       ? `must be a map with ${near.join(", ")}`
-      : `is no setting; there are ${groups.join(", ")}`;
+      : `is not a setting; there are ${groups.join(", ")}`;
 }
 
 export const settingsFile = (dataDir: string): string => join(dataDir, "settings.yaml");

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { driverChoices, driverNames } from "../sandbox/drivers/registry.ts";
 import { rolesText } from "./brief-agents.ts";
 import { githubSettings } from "./github-settings.ts";
+import { openIdSettings } from "./open-id-settings.ts";
 import { sizeBytesOf } from "./units.ts";
 
 /** A duration of at least a minute: `30m`, `2h`, `7d`. */
@@ -32,7 +33,7 @@ export const settingsSchema = z.object({
     .describe("a Postgres server to use instead of the embedded one; always use it with the same data directory"),
   WAVESMITH_DATABASE_WAIT: pause
     .default("60s")
-    .describe("how long to wait for a database that went away, before the command ends with exit 4"),
+    .describe("how long to wait for a database that is gone, before the command ends with exit 4"),
   WAVESMITH_SERVER: z
     .string()
     .optional()
@@ -73,7 +74,7 @@ export const settingsSchema = z.object({
   WAVESMITH_SANDBOX_DISK: size
     .refine((text) => sizeBytesOf(text) > 0, "must be at least 1MB")
     .default("20GB")
-    .describe("the size limit of a volume; if the disk cannot enforce it, no further job starts above it"),
+    .describe("the size limit of a volume; if the disk cannot enforce it, no more jobs start above it"),
   WAVESMITH_SANDBOX_IDLE: periodOrNever
     .default("2h")
     .describe("a sandbox that is idle for this long is stopped and keeps its volume; or `never`"),
@@ -95,13 +96,13 @@ export const settingsSchema = z.object({
     )
     .optional()
     .describe(
-      "a domain that holds nothing else, whose names all lead to `serve`: each project's preview gets a host of its own there, besides its port",
+      "a domain for nothing else, all of whose names lead to `serve`: each project's preview gets its own host there, besides its port",
     ),
   WAVESMITH_SANDBOX_MAX: z
     .string()
     .regex(/^([1-9]\d{0,3}|none)$/, "must be a number from 1 to 9999, or none")
     .default("16")
-    .describe("how many sandboxes of a tenant may run at once; further builds wait; or `none`"),
+    .describe("how many sandboxes of a tenant may run at once; other builds wait; or `none`"),
   WAVESMITH_SANDBOX_OVERCOMMIT: z
     .string()
     .regex(/^[1-9]\d{0,2}$/, "must be a number from 1 to 999")
@@ -109,10 +110,10 @@ export const settingsSchema = z.object({
     .describe("how many processors may be promised to busy sandboxes per real processor"),
   WAVESMITH_SANDBOX_RESERVE_MEMORY: size
     .default("256MB")
-    .describe("memory to keep free: no further sandbox starts if it would use it"),
+    .describe("memory to keep free: no sandbox starts if it would use some of it"),
   WAVESMITH_SANDBOX_RESERVE_DISK: size
     .default("512MB")
-    .describe("disk space to keep free for the data directory: no further sandbox starts if it would use it"),
+    .describe("disk space to keep free for the data directory: no sandbox starts if it would use some of it"),
   WAVESMITH_SNAPSHOT_KEEP: period.default("30d").describe("how long a snapshot is kept"),
   WAVESMITH_RETENTION_BUILDS: periodOrNever
     .default("never")
@@ -126,7 +127,7 @@ export const settingsSchema = z.object({
   WAVESMITH_RETENTION_VOLUMES: periodOrNever
     .default("30d")
     .describe(
-      "after how long without use a stopped sandbox is removed with its volume, which can be made again; or `never`",
+      "after how long without use a stopped sandbox is removed with its volume, which can be rebuilt; or `never`",
     ),
   WAVESMITH_ENGINE: z
     .enum(["embedded", "inngest"])
@@ -196,17 +197,15 @@ export const settingsSchema = z.object({
       "how many tasks may run at once, shared fairly among tenants; `auto` is 4 per processor, as memory allows, and counts only while several tenants have work; or `none`",
     ),
   WAVESMITH_TENANT_BUILDS: countOrNone.describe(
-    "how many unfinished builds a tenant may have; the API refuses further ones; or `none`",
+    "how many unfinished builds a tenant may have; the API refuses more; or `none`",
   ),
-  WAVESMITH_TENANT_TASKS: countOrNone.describe(
-    "how many tasks of a tenant may run at once; further ones wait; or `none`",
-  ),
+  WAVESMITH_TENANT_TASKS: countOrNone.describe("how many tasks of a tenant may run at once; others wait; or `none`"),
   WAVESMITH_TENANT_USD: z
     .string()
     .regex(/^(\d{1,7}(\.\d{1,2})?|none)$/, "must be an amount such as 50 or 12.50, or none")
     .default("none")
     .describe(
-      "how many USD a tenant may spend on models; then its running builds make no more calls, and the API refuses further builds; or `none`",
+      "how many USD a tenant may spend on models; then its running builds make no more calls, and the API refuses more builds; or `none`",
     ),
   WAVESMITH_EVENT_SECRETS: z
     .string()
@@ -244,6 +243,7 @@ export const settingsSchema = z.object({
     .describe(
       "addresses and domains that plans may send mail to, separated by commas; by default any, for the default tenant's plans alone",
     ),
+  ...openIdSettings,
   ...githubSettings,
   WAVESMITH_PLAN_HOSTS: z
     .string()

@@ -75,7 +75,7 @@ const requestsOf = (build: BuildRow, emit: Emit) => ({
     emit(`agent/quality.${run.gate}`, run.id, run.fence, gateFacts(run, wave)),
   requestApproval: (wave: WaveRow) =>
     emit("project/approval.requested", headOf(wave), wave.epoch, { waveNumber: wave.number }),
-  /** Each start of a preview has a subject and epoch of its own. */
+  /** Each start of a preview has its own subject and epoch. */
   deployPreview: (preview: { waveNumber: number; sha: string }, subject: string, epoch: number) =>
     emit("agent/preview.deploy", subject, epoch, { waveNumber: preview.waveNumber, sha: preview.sha }),
   openPullRequest: ({ id, waveNumber, sha, key, epoch }: PullRequestRow) =>

@@ -61,7 +61,7 @@ const transactions = [
   "request-build",
   "request-cancel",
   "resend-request",
-  "resume-waiting",
+  "resume-build",
   "reserve-model-call",
   "retry-build",
   "rollback-build",

@@ -22,7 +22,7 @@ export interface DeliveryRequest {
   readonly squash: string | null;
   /** Makes the person the committer of every commit; authors stay. */
   readonly asMe: boolean;
-  /** Of the commits we make here. */
+  /** The date of the commits we make here. */
   readonly date: Date;
 }
 
@@ -44,7 +44,7 @@ export async function deliverBranch(request: DeliveryRequest): Promise<Delivery>
   const { git, root } = repository;
   const ref = `refs/heads/${branch}`;
   if (!isRefName(ref) || branch.startsWith("-")) {
-    throw new WavesmithError("usage", `${JSON.stringify(branch)} is no name for a branch`, {
+    throw new WavesmithError("usage", `${JSON.stringify(branch)} is not a branch name`, {
       remedy: "--branch wavesmith/NAME",
     });
   }
@@ -89,7 +89,7 @@ async function refuseCheckedOut({ repository, branch }: DeliveryRequest, ref: st
   if (holder === undefined || holder.split("\n").includes("bare")) return;
   const folder = /^worktree (.*)$/m.exec(holder)?.[1] ?? repository.root;
   throw new WavesmithError("conflict", `${branch} is checked out in ${folder}, and a checked-out branch is not moved`, {
-    remedy: `switch to another branch there (git -C ${shellWord(folder)} switch …), or name another: --branch NAME`,
+    remedy: `switch to another branch there (git -C ${shellWord(folder)} switch …), or choose another: --branch NAME`,
   });
 }
 
@@ -102,7 +102,7 @@ async function refuseForeign(
   throw new WavesmithError(
     "conflict",
     `${branch} in ${root} has commits that are not of this project (${present.slice(0, 12)}), so it is not moved`,
-    { remedy: `name another: --branch NAME; or delete it: git branch -D ${shellWord(branch)}` },
+    { remedy: `choose another: --branch NAME; or delete it: git branch -D ${shellWord(branch)}` },
   );
 }
 
@@ -115,7 +115,7 @@ async function moveBranch(
   // Another process may have delivered the same result in this moment.
   if (moved.exitCode === 0 || (await commitOf(git, ref)) === commit) return;
   throw new WavesmithError("conflict", `${branch} in ${root} could not be moved: ${moved.stderr}`, {
-    remedy: "try again, or name another: --branch NAME",
+    remedy: "try again, or choose another: --branch NAME",
   });
 }
 

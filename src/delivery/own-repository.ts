@@ -9,7 +9,7 @@ export interface OwnRepository {
   /** The folder that all of its worktrees share. */
   readonly gitDir: string;
   readonly isBare: boolean;
-  /** Null without any commit. */
+  /** Null if there is no commit. */
   readonly head: string | null;
   /** The branch that is checked out; null when HEAD is detached. */
   readonly branch: string | null;

@@ -3,7 +3,7 @@ import { type Duplex, pipeline } from "node:stream";
 import { answerUnreached, type Reach } from "./unreached-preview.ts";
 
 // PH1. A connection may carry requests for several hosts, for example from a reverse proxy. So each
-// request is forwarded by itself, over a connection of its own into the sandbox, and only an
+// request is forwarded by itself, over its own connection into the sandbox, and only an
 // upgraded connection (101) becomes a pipe.
 // PH2. Cookies stay with their host: `Domain` is removed from what a preview sets.
 

@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import type { OwnRepository } from "./own-repository.ts";
 
 /**
- * Puts the result of a server's build, a git bundle of main, into a bare repository inside of the
+ * Puts the result of a server's build, a git bundle of main, into a bare repository inside the
  * person's git folder, and returns its path. It takes the place of the server's repository, and so
  * records deliveries, too. It is removed with the person's repository, or by hand.
  */

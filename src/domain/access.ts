@@ -17,6 +17,31 @@ export interface Caller {
   readonly name: string;
 }
 
+/** The OpenID provider with which people sign in. */
+export interface OpenIdProvider {
+  readonly issuer: string;
+  readonly clientId: string;
+  /** Null for a client without a secret. */
+  readonly clientSecret: string | null;
+  readonly rights: readonly RightsOfPeople[];
+}
+
+/** What people with a mail address may do. */
+export interface RightsOfPeople {
+  /** An address or `@domain`, in lower case. */
+  readonly who: string;
+  readonly scope: Scope;
+  /** The tenant's name; null: the default tenant. */
+  readonly tenant: string | null;
+}
+
+/** Returns the rights of an address, or else of its domain; null if neither has any. */
+export function rightsOf(rights: readonly RightsOfPeople[], address: string): RightsOfPeople | null {
+  const known = address.toLowerCase();
+  const domain = known.slice(known.lastIndexOf("@"));
+  return rights.find(({ who }) => who === known) ?? rights.find(({ who }) => who === domain) ?? null;
+}
+
 /** The limits on what a tenant has at once, and on what it spends in total; null: no limit. */
 export interface TenantLimits {
   /** Builds that have not ended. */

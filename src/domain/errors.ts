@@ -21,7 +21,7 @@ export type ErrorCode =
 export interface WavesmithErrorOptions {
   /** Whether a retry may succeed. Default: false. */
   readonly retryable?: boolean;
-  /** How long to wait before a retry; set with `capacity`. */
+  /** How long to wait before a retry; set with `capacity`, and where a forge is not to be had. */
   readonly retryAfterMs?: number;
   /** One line that says how to fix it. */
   readonly remedy?: string;

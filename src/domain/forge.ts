@@ -4,7 +4,7 @@ import { z } from "zod";
 export const forgeNames = ["local", "github"] as const;
 export type ForgeName = (typeof forgeNames)[number];
 
-/** When we merge a pull request of ours. */
+/** When we merge one of our pull requests. */
 export const mergePolicySchema = z.enum(["never", "when-green", "when-approved"]);
 export type MergePolicy = z.infer<typeof mergePolicySchema>;
 
@@ -16,7 +16,7 @@ export const createPolicySchema = z.enum(["private", "public", "never"]);
 
 /**
  * `waiting`: something is to be done at the forge. `open`: the request has everything, and people
- * or checks decide. `blocked`: a person has to mend something first. `closed`: a person closed it.
+ * or checks decide. `blocked`: a person has to fix something first. `closed`: a person closed it.
  */
 export const pullRequestStatuses = ["waiting", "open", "merged", "blocked", "closed"] as const;
 export type PullRequestStatus = (typeof pullRequestStatuses)[number];
@@ -48,7 +48,7 @@ export interface RequestCommit {
 export const forgeSteps = ["repository", "push", "request", "checks", "merge"] as const;
 export type ForgeStep = (typeof forgeSteps)[number];
 
-/** What the names of our branches at a forge begin with. */
+/** The prefix of our branches at a forge. */
 export const ownBranches = "wavesmith/";
 
 /** Names a delivery's branch at the forge. */

@@ -14,7 +14,7 @@ export interface LogFacts {
 
 const current = new AsyncLocalStorage<LogFacts>();
 
-/** Runs `work`, during which every line of the log says that it is about these things, too. */
+/** Runs `work` and adds these facts to every log line that it writes. */
 export const about = <Result>(facts: LogFacts, work: () => Result): Result =>
   current.run({ ...current.getStore(), ...facts }, work);
 

@@ -6,23 +6,23 @@ export const modelCallStatuses = ["waiting", "open", "done", "failed", "cut"] as
 export type ModelCallStatus = (typeof modelCallStatuses)[number];
 
 /**
- * How the answer to a call ended. `whole`: the model came to its end; `limit`: it was cut at its
- * output limit; `broken`: the connection to the provider or the agent broke off; `unreadable`: it
- * is not an answer of a model; `error`: the provider answered an error; `left`: the agent hung up
- * on a call that its turn did not wait for.
+ * How the answer to a call ended. `whole`: the model finished; `limit`: it was cut at its output
+ * limit; `broken`: the connection to the provider or the agent broke off; `unreadable`: it is not
+ * an answer of a model; `error`: the provider answered an error; `left`: the agent hung up on a
+ * call that its turn did not wait for.
  */
 export const callEndings = ["whole", "limit", "broken", "unreadable", "error", "left"] as const;
 export type CallEnding = (typeof callEndings)[number];
 
 /** `compatible`: any endpoint that speaks OpenAI's chat completions. */
 export const providerNames = ["anthropic", "openai", "google", "compatible"] as const;
-/** `compatible-NAME`: a further one, under a name that the settings give it. */
+/** `compatible-NAME`: another one, under a name from the settings. */
 export type ProviderName = (typeof providerNames)[number] | `compatible-${string}`;
 
 export const isProviderName = (name: string | null): name is ProviderName =>
   providerNames.some((known) => known === name) || /^compatible-[a-z0-9-]+$/.test(name ?? "");
 
-/** The tokens that a model takes and gives at most; null if unknown. */
+/** The most tokens that a model takes and returns; null if unknown. */
 export interface ModelLimits {
   readonly contextTokens: number | null;
   readonly outputTokens: number | null;
@@ -104,9 +104,11 @@ export type SpendingSum = Pick<Spending, "tokens" | "microUsd" | "unpricedCalls"
 
 /** Adds up several spendings. */
 export function totalSpending(parts: readonly Spending[]): Spending {
+  if (parts.length === 0) return nothingSpent;
   const names = Object.keys(nothingSpent) as (keyof Spending)[];
-  const sum = (name: keyof Spending): number => parts.reduce((total, part) => total + part[name], 0);
-  return Object.fromEntries(names.map((name) => [name, sum(name)])) as Record<keyof Spending, number>;
+  const sum: Record<keyof Spending, number> = { ...nothingSpent };
+  for (const part of parts) for (const name of names) sum[name] += part[name];
+  return sum;
 }
 
 /** Parses `provider:model`; a bare name has no provider. */

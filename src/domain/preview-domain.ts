@@ -1,6 +1,6 @@
 import type { ProjectId } from "./ids.ts";
 
-// PD1. Every project's preview has a host of its own below the domain, so that a browser keeps
+// PD1. Every project's preview has its own host below the domain, so that a browser keeps
 // their cookies, storage and service workers apart from each other and from the dashboard.
 
 /** Below which name previews are reached, besides their ports. */

@@ -101,7 +101,10 @@ const reading = ({
   pathOf,
   branchSha,
   find,
-}: Reading): Pick<Forge, "readFile" | "readCommit" | "findOffered" | "isOurs" | "readEvents" | "readCheckNews"> => ({
+}: Reading): Pick<
+  Forge,
+  "readFile" | "readCommit" | "findOffered" | "isOurs" | "readEvents" | "readCheckNews" | "readSuite"
+> => ({
   async readFile({ repository, sha, path, maxBytes }) {
     const shown = await git(pathOf(repository.name), ["cat-file", "-p", `${sha}:${path}`]);
     if (shown.exitCode !== 0) return null;
@@ -121,13 +124,14 @@ const reading = ({
   // Nobody but us acts there.
   readEvents: async () => null,
   readCheckNews: async () => [],
+  readSuite: async () => [],
   isOurs: async () => false,
 });
 
 function repositoriesIn(folder: string, environment: Environment) {
   const pathOf = (name: string): string => {
     if (/^[\w-][\w.-]*\/[\w-][\w.-]*$/.test(name)) return join(folder, `${name}.git`);
-    throw new ForgeError("invalid", `${JSON.stringify(name)} is no name of a repository: write owner/name`);
+    throw new ForgeError("invalid", `${JSON.stringify(name)} is not a repository name: write owner/name`);
   };
   const git = (gitDir: string, args: readonly string[]) => runGit(gitDir, args, { env: {}, environment });
   const find = async (name: string): Promise<ForgeRepository | null> => {

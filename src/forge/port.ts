@@ -50,13 +50,26 @@ export interface ForgeErrorOptions {
   readonly cause?: unknown;
 }
 
+/** How long to wait where a forge names no time. A new credential is a person's work. */
+const usualWaitMs: Readonly<Partial<Record<ForgeFault, number>>> = {
+  "rate-limited": 60_000,
+  network: 30_000,
+  unauthorized: 5 * 60_000,
+};
+
 /** A forge's refusal or failure. */
 export class ForgeError extends WavesmithError {
   readonly fault: ForgeFault;
   readonly until: Date | null;
 
   constructor(fault: ForgeFault, message: string, { until, ...options }: ForgeErrorOptions = {}) {
-    super(codes[fault], message, { ...options, retryable: fault === "rate-limited" || fault === "network" });
+    const usualMs = usualWaitMs[fault];
+    const waitMs = until === undefined ? usualMs : Math.max(1_000, until.getTime() - Date.now());
+    super(codes[fault], message, {
+      ...options,
+      retryable: fault === "rate-limited" || fault === "network",
+      ...(waitMs === undefined ? {} : { retryAfterMs: waitMs }),
+    });
     this.fault = fault;
     this.until = until ?? null;
   }
@@ -276,6 +289,8 @@ export interface Forge {
     repository: ForgePlace,
     known: { readonly sha: string; readonly etags: readonly (string | null)[] },
   ): Promise<readonly (News | null)[]>;
+  /** Reads the checks of a suite of the forge, as `readCheckNews` does. */
+  readSuite(repository: ForgePlace, suiteId: number): Promise<readonly NewsItem[]>;
   /** Whether an account is ours alone, as an App's is; a token's belongs to a person as well. */
   isOurs(login: string): Promise<boolean>;
   /** Whether this account may push to the repository, so that it may steer builds. */
@@ -294,7 +309,7 @@ export interface Forge {
   }): Promise<MergeResult>;
 }
 
-/** How this installation is signed in at GitHub. */
+/** How this installation is signed in to GitHub. */
 export interface GitHubSignIn {
   /** `settings`: settings name the credential. `stored`: it is in the data directory. */
   readonly source: "settings" | "stored" | null;
@@ -313,8 +328,8 @@ export interface GitHubConnection {
   /** Checks a credential with GitHub and stores it. Returns whose it is, and the file. */
   store(credential: GitHubCredential): Promise<{ readonly identity: ForgeIdentity; readonly path: string }>;
   /**
-   * Begins to make an App, in place of one that was begun before. `origin` serves our pages, which
-   * take the returned state.
+   * Starts creating an App, replacing any unfinished one. `origin` serves our pages, which take the
+   * returned state.
    */
   beginApp(wanted: { readonly origin: string; readonly organization: string | null }): Promise<{
     readonly state: string;

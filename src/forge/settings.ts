@@ -1,4 +1,4 @@
-/** How we sign in at GitHub; the values are secret. */
+/** How we sign in to GitHub; the values are secret. */
 export type GitHubCredential =
   | { readonly kind: "token"; readonly token: string }
   | {

@@ -1,4 +1,4 @@
-import type { Evidence, Finding } from "../domain/gate/finding.ts";
+import type { Evidence } from "../domain/gate/finding.ts";
 import type { TestCounts } from "./counts/count.ts";
 import { compareCounts } from "./counts/fewer-tests.ts";
 import { reportedFailures } from "./counts/reported-failures.ts";
@@ -132,17 +132,26 @@ function isCommandNotFound(request: CommandVerdictRequest): boolean {
 }
 
 function failed(request: CommandVerdictRequest, evidence: Evidence): GateResult {
-  const { stage } = request;
   if (request.minTests !== null && request.minTests > 0 && foundNoTests(request)) {
     return tooFewTests(evidence, "the runner found no tests");
   }
-  const findings: Finding[] = findFailures(request.output, request.junit);
-  if (stage.exitCode === null) {
-    const reason =
-      stage.error ?? (stage.outOfMemory ? "it ran out of memory" : `it was ended by ${stage.signal ?? "a signal"}`);
-    findings.unshift(createFailure("command-failed", `${request.command} did not end by itself: ${reason}`));
-  }
-  return { verdict: "failed", evidence, findings, reason: null };
+  const findings = findFailures(request.output, request.junit);
+  const end = endOf(request);
+  if (end === null) return { verdict: "failed", evidence, findings, reason: null };
+  const [first] = findings;
+  // Without a named failure there is one finding: the last line of the output.
+  const lastLine = first?.rule === "command-failed" && request.output.trim() !== "" ? first.message : null;
+  const cause = createFailure("command-failed", lastLine === null ? end : `${end}; it last printed: ${lastLine}`);
+  const named = findings.filter((finding) => finding.rule !== "command-failed");
+  return { verdict: "failed", evidence, findings: [cause, ...named], reason: null };
+}
+
+/** Says how the command ended when its exit code does not. */
+function endOf({ command, stage: { error, exitCode, outOfMemory, signal } }: CommandVerdictRequest): string | null {
+  if (error?.startsWith(command)) return error;
+  if (error === null && exitCode !== null) return null;
+  const reason = error ?? (outOfMemory ? "it ran out of memory" : `it was ended by ${signal ?? "a signal"}`);
+  return `${command} did not end by itself: ${reason}`;
 }
 
 /** Whether the runner found no tests: pytest exits with 5, others with 1 and these messages. */

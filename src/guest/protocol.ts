@@ -50,7 +50,7 @@ export interface GuestHealth {
   readonly bootId: string;
   readonly startedAt: string;
   /**
-   * `bubblewrap`: each job has its own pid namespace. `users`: each job has a user of its own.
+   * `bubblewrap`: each job has its own pid namespace. `users`: each job has its own user.
    * `sweep`: process groups and /proc sweeps only.
    */
   readonly isolation: "bubblewrap" | "users" | "sweep";
@@ -158,8 +158,8 @@ export interface StageState {
   readonly outputStart: number | null;
   readonly outputEnd: number | null;
   /**
-   * Why it failed when the exit code does not say: it did not start, was not ready, or was ended
-   * with the job or by a background stage; otherwise null.
+   * Why it failed when the exit code does not say: it did not start, was not ready, ended too
+   * early, or was ended with the job or by a background stage; otherwise null. Names the stage.
    */
   readonly error: string | null;
 }

@@ -22,7 +22,7 @@ const toolOf: Readonly<Record<string, string>> = {
 const routes: readonly (readonly [RegExp, string])[] = [
   [/POST \/api\/v1\/plans\/check checks/g, "check_plan checks"],
   [/GET \/api\/v1\/builds lists them/g, "list_builds lists them"],
-  [/POST \/api\/v1\/projects makes one/g, "start_build makes one"],
+  [/POST \/api\/v1\/projects creates one/g, "start_build creates one"],
   [/^see \/docs$/g, "see the tool's description"],
 ];
 

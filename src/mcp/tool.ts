@@ -4,7 +4,7 @@ import type { Client } from "../client/client.ts";
 /** `reads`: it changes nothing. `adds`: what it does takes nothing away. `ends`: it may. */
 type Effect = "reads" | "adds" | "ends";
 
-/** One verb for other agents: a call of the API with a description of its own. */
+/** One verb for other agents: a call of the API with its own description. */
 export interface McpTool {
   readonly name: string;
   readonly title: string;

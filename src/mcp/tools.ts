@@ -114,7 +114,7 @@ const changeTools: readonly McpTool[] = [
   mcpTool("start_build", {
     title: "Start a build",
     description:
-      "Starts a build of a plan (YAML or JSON), or of a brief from which a planner drafts a plan, and returns at once. The project is made if there is none of this name.",
+      "Starts a build of a plan (YAML or JSON), or of a brief from which a planner drafts a plan, and returns at once. The project is created if there is none of this name.",
     effect: "adds",
     input: {
       project: z.string().trim().min(1).max(80).describe("The project's name"),
@@ -148,7 +148,7 @@ const changeTools: readonly McpTool[] = [
   mcpTool("comment_on_build", {
     title: "Comment on a build's work",
     description:
-      "Adds a finding about lines of a build's work. The wave's fixer, or the next attempt of a task, gets it; an open one keeps the wave from passing.",
+      "Adds a finding about lines of a build's work. It goes to the wave's fixer, or to the next attempt of a task; an open one keeps the wave from passing.",
     effect: "adds",
     input: {
       build,
@@ -203,7 +203,7 @@ const changeTools: readonly McpTool[] = [
   }),
   mcpTool("cancel_build", {
     title: "Cancel a build",
-    description: "Ends a build. Work so far stays on its branches; retry_build goes on with it.",
+    description: "Ends a build. Work so far stays on its branches; retry_build continues it.",
     effect: "ends",
     input: { build, reason: z.string().trim().min(1).max(2_000).default("cancelled by an agent over MCP") },
     run: ({ api }, { build: id, reason }) =>

@@ -62,7 +62,9 @@ const keptMs = 5 * 60_000;
 
 export type FindLimits = (provider: string, model: string) => Promise<ModelLimits>;
 
-/** Finds the limits of models: those a person set, or else those their server reports. */
+/**
+ * Finds the limits of models: those that a person set, otherwise those that their server reports.
+ */
 export function createFindLimits(providers: readonly ModelProvider[]): FindLimits {
   const lists = new Map<string, { readonly at: number; readonly models: Promise<ListedModel[]> }>();
   const listed = (provider: ModelProvider): Promise<ListedModel[]> => {

@@ -77,6 +77,9 @@ export function createModels(options: ModelsOptions): Models {
       isClosed = true;
       for (const socket of sockets.values()) await socket.close();
     },
+    async countLeft() {
+      await Promise.all([...sockets.values()].map((socket) => socket.countLeft()));
+    },
     lacks: offer.lacks,
     isPriced: offer.isPriced,
   };
@@ -84,6 +87,7 @@ export function createModels(options: ModelsOptions): Models {
 
 interface HeldSocket {
   close(): Promise<void>;
+  countLeft(): Promise<void>;
 }
 
 /** Listens on the socket as soon as no other process answers there, so that only one does. */
@@ -121,6 +125,7 @@ function holdSocket(make: () => Promise<ProxyServer>, place: string, warn: (mess
   };
   checkAgain();
   return {
+    countLeft: async () => server?.countLeft(),
     async close() {
       isClosed = true;
       if (timer !== null) clearTimeout(timer);

@@ -63,7 +63,7 @@ export async function readOffer({ dataDir, models }: OfferSettings): Promise<Omi
 }
 
 /**
- * Finds the price of a model: a person's price, or else the published one. A model newer than the
+ * Finds the price of a model: a person's price, otherwise the published one. A model newer than the
  * list is priced like the nearest one of its family, with one warning. The price of a subscription
  * is unknown.
  */

@@ -39,10 +39,10 @@ export type Granted =
   /** `isOver`: the budget is used up; otherwise the call waited too long. */
   | { readonly callId: null; readonly isOver: boolean; readonly reason: string };
 
-/** A call that did not come to its end. */
+/** A call that did not finish. */
 export interface Unfinished {
   readonly ending: Exclude<CallEnding, "whole" | "left"> | "open";
-  /** In words. */
+  /** The reason, in words. */
   readonly reason: string;
   /** Whether the conversation was longer than the model's window. */
   readonly overflowed: boolean;
@@ -71,9 +71,9 @@ export interface ModelLedger {
   /** How many calls of an attempt or gate run wait for room in the budget. */
   waiting(ownerId: string): number;
   /**
-   * Says in words why an agent's last call did not come to its end: it failed, was cut or cannot be
-   * read. Null if it did. Calls without tools count only for an agent that has no others, because
-   * agents also let a model name their sessions.
+   * Says in words why an agent's last call did not finish: it failed, was cut or cannot be read.
+   * Null if it did. Calls without tools count only for an agent that has no others, because agents
+   * also let a model name their sessions.
    */
   unfinished(ownerId: string): Promise<Unfinished | null>;
   /** Notes that the agent of an open call hung up before it had the whole answer. */
@@ -144,8 +144,13 @@ export interface Models {
   /** Aborts open calls, settles them, and accepts no more. */
   close(): Promise<void>;
   /**
-   * Says why the last model call of an attempt or gate run did not come to its end; null if it did
-   * or there was none.
+   * Stops listening for the usage of calls whose agents hung up, and resolves when they are counted
+   * with what is known. For a command that ends anyway.
+   */
+  countLeft(): Promise<void>;
+  /**
+   * Says why the last model call of an attempt or gate run did not finish; null if it did or there
+   * was none.
    */
   unfinished(ownerId: string): Promise<Unfinished | null>;
   /** Names what this model lacks, in one line; null when it can be used. */

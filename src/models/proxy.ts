@@ -38,6 +38,8 @@ export interface ProxyServer {
   readonly server: Server;
   /** Aborts every open call; resolves when all are settled. */
   counted(): Promise<void>;
+  /** Aborts the calls that agents left; resolves when they are settled. */
+  countLeft(): Promise<void>;
 }
 
 /**
@@ -45,7 +47,7 @@ export interface ProxyServer {
  * in the budget, because such a wait is not a stall.
  */
 const waitingPath = "/wavesmith/waiting";
-/** The path where an agent host asks whether its agent's last call came to its end. */
+/** The path where an agent host asks whether its agent's last call finished. */
 const unfinishedPath = "/wavesmith/unfinished";
 /** The path where the built-in agent asks for the limits of `?model=provider:model`. */
 const limitsPath = "/wavesmith/limits";
@@ -76,6 +78,11 @@ export function createProxyServer(parts: ProxyParts): ProxyServer {
     async counted() {
       for (const hangUp of underWay.keys()) hangUp.end();
       await Promise.all(underWay.values());
+    },
+    async countLeft() {
+      const left = [...underWay].filter(([{ gone }]) => gone.aborted);
+      for (const [hangUp] of left) hangUp.end();
+      await Promise.all(left.map(([, answered]) => answered));
     },
   };
 }
@@ -128,7 +135,7 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
 /** How long an answer that has ended may take to be counted. */
 const settleMs = 3_000;
 
-/** Tells an agent host why its agent's last call did not come to its end. */
+/** Tells an agent host why its agent's last call did not finish. */
 async function sayUnfinished({ ledger }: ProxyParts, { id }: ModelOwner, response: ServerResponse): Promise<void> {
   const deadline = performance.now() + settleMs;
   let unfinished = await ledger.unfinished(id);
@@ -189,7 +196,7 @@ async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): 
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       sizeBytes += chunk.length;
       if (sizeBytes > unknownBodyBytes) await owner;
-      if (sizeBytes > maxBodyBytes) throw new Refusal(413, "the request is above 32 MiB");
+      if (sizeBytes > maxBodyBytes) throw new Refusal(413, "the request is larger than 32 MiB");
       chunks.push(chunk);
     }
   } catch (error) {

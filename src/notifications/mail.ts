@@ -14,7 +14,7 @@ export async function sendMail(
   { server, to, sender }: { server: MailServer | null; to: string; sender: NoticeSender },
   notice: Notice,
 ): Promise<TryResult> {
-  if (server === null) return failed("no mail server is set: WAVESMITH_SMTP_SERVER names one");
+  if (server === null) return failed("no mail server is set: set WAVESMITH_SMTP_SERVER");
   const { allowed } = server;
   if (allowed === null && !sender.isDefault)
     return failed(`the tenant ${sender.name} may send mail only where WAVESMITH_SMTP_TO allows it, which is not set`);

@@ -25,24 +25,42 @@ export function requestFor(address: string, notice: Notice): NoticeRequest {
     return { url, headers, body: notice.text, isSigned: false };
   }
   if (url.hostname === "hooks.slack.com") {
-    const link = notice.url === null ? "" : `\n<${slackText(notice.url)}|Open it in the dashboard>`;
-    const text = `*${slackText(notice.title)}*\n${slackText(notice.text)}${link}`;
-    return { url, headers: json, body: JSON.stringify({ text }), isSigned: false };
+    return { url, headers: json, body: JSON.stringify(slackMessage(notice)), isSigned: false };
   }
   if (/^(discord|discordapp)\.com$/.test(url.hostname) && url.pathname.startsWith("/api/webhooks/")) {
-    // Agents' text must not mention anybody.
-    const link = notice.url === null ? "" : `\n${notice.url}`;
-    const words = `**${notice.title}**\n${notice.text}`.slice(0, 2_000 - link.length);
-    const body = { content: `${words}${link}`, allowed_mentions: { parse: [] } };
-    return { url, headers: json, body: JSON.stringify(body), isSigned: false };
+    return { url, headers: json, body: JSON.stringify(discordMessage(notice)), isSigned: false };
   }
   const { event: type, at, data, title, text, url: page } = notice;
   const body = JSON.stringify({ type, timestamp: at.toISOString(), data, title, text, url: page });
   return { url, headers: json, body, isSigned: true };
 }
 
-/** Slack reads these three as markup. */
-const slackText = (text: string): string => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+/**
+ * Names and agents' text may hold any characters, and Slack's markup has no escape for its own. So
+ * they go into rich text, where Slack reads none. Phones show `text`.
+ */
+function slackMessage({ title, text, url }: Notice): object {
+  const bold = { type: "text", text: title, style: { bold: true } };
+  const link = [
+    { type: "text", text: "\n" },
+    { type: "link", url, text: "Open it in the dashboard" },
+  ];
+  const elements = [bold, { type: "text", text: `\n${text}` }, ...(url === null ? [] : link)];
+  const blocks = [{ type: "rich_text", elements: [{ type: "rich_text_section", elements }] }];
+  return { text: title.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"), blocks };
+}
+
+const discordLimit = 2_000;
+
+/** Agents' text must not mention anybody or be read as markup. */
+function discordMessage({ title, text, url }: Notice): object {
+  const link = url === null ? "" : `\n${url}`;
+  const words = `**${discordText(title)}**\n${discordText(text)}`.slice(0, discordLimit - link.length);
+  // A cut escape would escape the line break.
+  return { content: `${words.replace(/(?<!\\)(?:\\\\)*\\$/, "")}${link}`, allowed_mentions: { parse: [] } };
+}
+
+const discordText = (text: string): string => text.replace(/[\\*_~`|<>@#[\]-]/g, "\\$&");
 
 /** A header takes only ASCII here; ntfy decodes this form (RFC 2047). */
 const headerText = (text: string): string =>

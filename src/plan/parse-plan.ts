@@ -39,11 +39,12 @@ export interface ParsedPlan {
  * Checks and normalises the text of a plan, and reads the files it names. Faults are data: it never
  * throws for them.
  */
-export function parsePlan(text: string, options: ParseOptions & { readonly format?: "yaml" | "json" }): ParsedPlan {
-  const read = readPlanText(text, options.format ?? "yaml");
-  const sink = createFaultSink(read.locate);
-  return parseRead(read, sink, options);
-}
+export const parsePlan = (text: string, options: ParseOptions & { readonly format?: "yaml" | "json" }): ParsedPlan =>
+  parseReadPlan(readPlanText(text, options.format ?? "yaml"), options);
+
+/** `parsePlan` for a text that has been read. */
+export const parseReadPlan = (read: ReadText, options: ParseOptions): ParsedPlan =>
+  parseRead(read, createFaultSink(read.locate), options);
 
 /**
  * `parsePlan` for a plan that arrived as a value, in an event or a request: its faults have no

@@ -214,9 +214,7 @@ export const planFileSchema = object({
     .describe("Files that a command regenerates at a join instead of merging them."),
   source: source
     .optional()
-    .describe(
-      "The initial tree. Absent: the git repository in which `wavesmith build` is typed; outside of one, empty.",
-    ),
+    .describe("The initial tree. Absent: the git repository in which `wavesmith build` is run; outside one, empty."),
   tasks: z.array(task).min(1, { error: say("no-tasks: a plan needs at least one task") }),
   gates: gates.optional(),
   preview: object({

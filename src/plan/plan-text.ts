@@ -10,13 +10,17 @@ import {
   Lexer,
   LineCounter,
   type Node,
+  type Pair,
   Parser,
   parseDocument,
   visit,
+  type YAMLMap,
 } from "yaml";
 import { messageOf } from "../domain/errors.ts";
+import { itemAt } from "../domain/known.ts";
 import { yamlDepth } from "../domain/plan/yaml-depth.ts";
 import type { Locate, PlanPath } from "./faults/fault-sink.ts";
+import { findJsonPlace, jsonPlaces, scalarAt } from "./json-text.ts";
 
 /** The values in a plan's text, and the line of each. */
 export interface ReadText {
@@ -41,26 +45,43 @@ type TextFault = ReadText["faults"][number];
 
 /** Characters that aliases may add to a plan; more than this is an alias bomb. */
 const maxAliasCharacters = 10_000_000;
+/** The parser looks for the target of each among all of them. */
+const maxAliases = 5_000;
 const tooDeep = "The plan is nested too deeply to be read.";
 /** Deeper than any plan; `cleanValue` allows less. */
 const deepest = 200;
+/** One fault of syntax often brings others, so we list no more of them. */
+const maxSyntaxFaults = 100;
 
 /** Reads YAML 1.2 (with merge keys) or JSON; never throws. */
 export function readPlanText(rawText: string, format: "yaml" | "json"): ReadText {
   const text = rawText.replace(/^\uFEFF/, "");
-  const lines = new LineCounter();
-  if (isTooDeep(text)) return unreadable([{ code: "syntax", path: [], line: null, message: tooDeep }]);
   try {
-    const document = parseDocument(text, {
-      lineCounter: lines,
-      merge: true,
-      prettyErrors: false,
-      strict: format === "yaml",
-    });
-    return format === "json" ? fromJson(text, document, lines) : fromYaml(document, lines);
+    return format === "json" ? readJson(text) : readYaml(text);
   } catch (error) {
     const message = error instanceof RangeError ? tooDeep : `The plan could not be read: ${messageOf(error)}`;
     return unreadable([{ code: "syntax", path: [], line: null, message }]);
+  }
+}
+
+function readYaml(text: string): ReadText {
+  if (isTooDeep(text)) throw new RangeError(tooDeep);
+  const lines = new LineCounter();
+  const document = withoutTraces(() =>
+    // The parser compares each key with each; `repeatedKeys` does not.
+    parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false, uniqueKeys: false }),
+  );
+  return fromYaml(document, lines);
+}
+
+/** The parser makes an error for each fault, whose stack nobody reads: there may be thousands. */
+function withoutTraces<Result>(work: () => Result): Result {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  try {
+    return work();
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }
 
@@ -87,12 +108,17 @@ const unreadable = (faults: readonly TextFault[]): ReadText => ({
   warnings: [],
 });
 
-function fromJson(text: string, document: Document.Parsed, lines: LineCounter): ReadText {
+function readJson(text: string): ReadText {
+  const lines = new LineCounter();
+  lines.addNewLine(0);
+  for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", end + 1)) lines.addNewLine(end + 1);
+  const lineAt = (at: number): number => lines.linePos(at).line;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    const line = lines.linePos(Math.min(jsonFault(text), text.trimEnd().length)).line;
+    if (isTooDeep(text)) throw new RangeError(tooDeep);
+    const line = lineAt(Math.min(jsonFault(text), text.trimEnd().length));
     // Some engines quote the text around the fault, line breaks included; the line number already
     // shows the place.
     const reason = messageOf(error).replace(
@@ -103,9 +129,29 @@ function fromJson(text: string, document: Document.Parsed, lines: LineCounter): 
       { code: "syntax", path: [], line, message: `This is not JSON: ${reason.replace(/\s+/g, " ")}.` },
     ]);
   }
-  // JSON.parse decides whether the text is valid; the syntax tree gives lines and repeated keys.
-  return { value, ...placesIn(document, lines), faults: repeatedKeys(document, lines), warnings: [] };
+  const faults: TextFault[] = [];
+  const root = jsonPlaces(text, deepest, (path, key, at) => faults.push(repeatedKey(path, key, lineAt(at))));
+  return {
+    value,
+    locate(path, what) {
+      const { place } = findJsonPlace(root, path);
+      return lineAt(what === "key" ? (place.keyAt ?? place.at) : place.at);
+    },
+    sourceAt(path) {
+      const { place, isWhole } = findJsonPlace(root, path);
+      return (isWhole && scalarAt(text, place.at)) || null;
+    },
+    faults,
+    warnings: [],
+  };
 }
+
+const repeatedKey = (path: PlanPath, key: string, line: number): TextFault => ({
+  code: "duplicate-key",
+  path,
+  line,
+  message: `The key ${key} is here a second time: keep one of them.`,
+});
 
 /** Returns the offset at which text stops being the start of valid JSON. */
 function jsonFault(text: string): number {
@@ -132,24 +178,30 @@ function mayGoOn(text: string): boolean {
 function fromYaml(document: Document.Parsed, lines: LineCounter): ReadText {
   const faults = [...syntaxFaults(document, lines), ...repeatedKeys(document, lines)];
   const places = placesIn(document, lines);
-  const bomb = faults.length === 0 ? aliasFault(document, lines) : null;
+  const isReadable = () => faults.every((fault) => fault.code === "duplicate-key");
+  const bomb = isReadable() ? aliasFault(document, lines) : null;
   if (bomb !== null) faults.push(bomb);
-  const readable = faults.every((fault) => fault.code === "duplicate-key");
   const warnings = document.warnings.map((warning) => `Line ${lines.linePos(warning.pos[0]).line}: ${warning.message}`);
-  return { value: readable ? document.toJS({ maxAliasCount: -1 }) : undefined, ...places, faults, warnings };
+  return { value: isReadable() ? document.toJS({ maxAliasCount: -1 }) : undefined, ...places, faults, warnings };
 }
 
 function syntaxFaults(document: Document.Parsed, lines: LineCounter): TextFault[] {
-  const errors = document.errors.filter((error) => error.code !== "DUPLICATE_KEY");
-  const faults = errors.map((error) => {
-    const opening = openingOf(document, error);
-    const line = lines.linePos(opening ?? error.pos[0]).line;
-    return { code: "syntax" as const, path: [], line, message: syntaxMessage(error, opening !== null) };
-  });
   // One value can break the same rule several times, which we report once.
-  return faults.filter(
-    ({ line, message }, at) => faults.findIndex((one) => one.line === line && one.message === message) === at,
-  );
+  const faults = new Map<string, TextFault>();
+  let quotes: number[] | null = null;
+  for (const [count, error] of document.errors.entries()) {
+    const isOpenQuote = error.code === "MISSING_CHAR" && error.message.includes("quote");
+    if (isOpenQuote) quotes ??= quoteStarts(document);
+    const opening = isOpenQuote ? lastUpTo(quotes ?? [], error.pos[0]) : null;
+    const line = lines.linePos(opening ?? error.pos[0]).line;
+    const message = syntaxMessage(error, opening !== null);
+    if (faults.size < maxSyntaxFaults) faults.set(`${line} ${message}`, { code: "syntax", path: [], line, message });
+    else {
+      const more = `There are ${document.errors.length - count} more faults like these: fix the first ones.`;
+      return [...faults.values(), { code: "syntax", path: [], line, message: more }];
+    }
+  }
+  return [...faults.values()];
 }
 
 function syntaxMessage(error: Document.Parsed["errors"][number], isOpenQuote: boolean): string {
@@ -160,46 +212,47 @@ function syntaxMessage(error: Document.Parsed["errors"][number], isOpenQuote: bo
     : `${error.message.replace(/[.:]$/, "")}.`;
 }
 
-/**
- * Returns where the unclosed quote opens when the text ends inside it; null for every other error.
- */
-function openingOf(document: Document.Parsed, error: Document.Parsed["errors"][number]): number | null {
-  if (error.code !== "MISSING_CHAR" || !error.message.includes("quote")) return null;
-  let opening: number | null = null;
+/** Returns where the quoted values of a document begin, in order. */
+function quoteStarts(document: Document.Parsed): number[] {
+  const starts: number[] = [];
   visit(document, {
     Scalar(_, { type, range }) {
-      const quoted = type === "QUOTE_DOUBLE" || type === "QUOTE_SINGLE";
-      if (quoted && range != null && range[0] <= error.pos[0]) opening = Math.max(opening ?? 0, range[0]);
+      if ((type === "QUOTE_DOUBLE" || type === "QUOTE_SINGLE") && range != null) starts.push(range[0]);
     },
   });
-  return opening;
+  return starts.sort((left, right) => left - right);
 }
 
-function repeatedKeys(document: Document.Parsed, lines: LineCounter): TextFault[] {
-  return document.errors.flatMap((error) => {
-    if (error.code !== "DUPLICATE_KEY") return [];
-    const path = pathTo(document.contents, error.pos[0]);
-    const message = `The key ${String(path.at(-1) ?? "")} is here a second time: keep one of them.`;
-    return [{ code: "duplicate-key" as const, path, line: lines.linePos(error.pos[0]).line, message }];
-  });
-}
-
-/** Returns the path whose key is at this offset. */
-function pathTo(root: unknown, offset: number): (string | number)[] {
-  const path: (string | number)[] = [];
-  let node = root;
-  const holds = (item: unknown): boolean =>
-    isNode(item) && item.range != null && item.range[0] <= offset && offset < item.range[2];
-  while (isMap(node) || isSeq(node)) {
-    const items: unknown[] = node.items;
-    const index = items.findIndex((item) => (isPair(item) ? holds(item.key) || holds(item.value) : holds(item)));
-    const item = items[index];
-    if (item === undefined) break;
-    path.push(isPair(item) ? keyText(item.key) : index);
-    if (isPair(item) && holds(item.key)) break;
-    node = isPair(item) ? item.value : item;
+/** Returns the last of these sorted numbers that is not above the limit; null for none. */
+function lastUpTo(numbers: readonly number[], limit: number): number | null {
+  let low = 0;
+  let high = numbers.length;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (itemAt(numbers, middle) <= limit) low = middle + 1;
+    else high = middle;
   }
-  return path;
+  return numbers[low - 1] ?? null;
+}
+
+function repeatedKeys({ contents }: Document.Parsed, lines: LineCounter): TextFault[] {
+  const faults: TextFault[] = [];
+  const look = (node: unknown, path: PlanPath): void => {
+    if (isSeq(node)) for (const [index, item] of node.items.entries()) look(item, [...path, index]);
+    if (!isMap(node)) return;
+    const seen = new Set<unknown>();
+    for (const { key, value } of node.items) {
+      const text = keyText(key);
+      const own = [...path, text];
+      if (isScalar(key) && seen.has(key.value))
+        faults.push(repeatedKey(own, text, lines.linePos(key.range?.[0] ?? 0).line));
+      if (isScalar(key)) seen.add(key.value);
+      else look(key, own);
+      look(value, own);
+    }
+  };
+  look(contents, []);
+  return faults;
 }
 
 function keyText(key: unknown): string {
@@ -212,13 +265,14 @@ function keyText(key: unknown): string {
  * expanding them.
  */
 function aliasFault(document: Document.Parsed, lines: LineCounter): TextFault | null {
-  const sizes = new Map<Node, number>();
-  const targets = aliasTargets(document);
+  /** The last node with each anchor, and its size once it has been measured. */
+  const anchors = new Map<string, { size: number | undefined }>();
   let fault: TextFault | null = null;
   let added = 0;
+  let count = 0;
   const measureAlias = (alias: Alias): number => {
-    const target = targets.get(alias);
-    const size = target === undefined ? undefined : sizes.get(target);
+    const target = anchors.get(alias.source);
+    const size = target?.size;
     const refuse = (code: "syntax" | "too-large", message: string): void => {
       fault ??= { code, path: [], line: lines.linePos(alias.range?.[0] ?? 0).line, message };
     };
@@ -226,6 +280,8 @@ function aliasFault(document: Document.Parsed, lines: LineCounter): TextFault | 
       refuse("syntax", `The alias *${alias.source} has no anchor: mark an earlier value with &${alias.source}.`);
     else if (size === undefined)
       refuse("syntax", `The alias *${alias.source} is inside the value it refers to: remove one of them.`);
+    count += 1;
+    if (count > maxAliases) refuse("too-large", `This plan has more than ${maxAliases} aliases: use fewer.`);
     added += size ?? 0;
     if (added > maxAliasCharacters) {
       refuse("too-large", "The aliases of this plan expand to more than 10 million characters: use fewer.");
@@ -234,11 +290,14 @@ function aliasFault(document: Document.Parsed, lines: LineCounter): TextFault | 
   };
   const measure = (node: unknown): number => {
     if (isAlias(node)) return measureAlias(node);
+    const own = { size: undefined as number | undefined };
+    const anchor = isNode(node) ? node.anchor : undefined;
+    if (anchor !== undefined) anchors.set(anchor, own);
     let size = 1;
     if (isScalar(node)) size += typeof node.value === "string" ? node.value.length : 0;
     else if (isPair(node)) size += measure(node.key) + measure(node.value);
     else if (isMap(node) || isSeq(node)) for (const item of node.items) size += measure(item);
-    if (isNode(node)) sizes.set(node, size);
+    own.size = size;
     return size;
   };
   measure(document.contents);
@@ -261,6 +320,7 @@ function aliasTargets(document: Document.Parsed): Map<Node, Node> {
 }
 
 function placesIn(document: Document.Parsed, lines: LineCounter): Pick<ReadText, "locate" | "sourceAt"> {
+  const pairs = createPairs();
   let targets: Map<Node, Node> | null = null;
   const resolve = (node: unknown): unknown => {
     if (!isAlias(node)) return node;
@@ -269,15 +329,32 @@ function placesIn(document: Document.Parsed, lines: LineCounter): Pick<ReadText,
   };
   return {
     locate(path, what) {
-      const place = walk(document.contents, path, resolve);
+      const place = walk(document.contents, path, { resolve, pairs });
       const node = what === "key" ? (place.key ?? place.value) : place.value;
       return node.range == null ? null : lines.linePos(node.range[0]).line;
     },
     sourceAt(path) {
-      const { value, complete } = walk(document.contents, path, resolve);
+      const { value, complete } = walk(document.contents, path, { resolve, pairs });
       const node = complete ? resolve(value) : null;
       return isScalar(node) && typeof node.value !== "string" ? (node.source ?? null) : null;
     },
+  };
+}
+
+/** What the search for a path needs. */
+interface Lookup {
+  /** Returns what an alias stands for, and any other node itself. */
+  readonly resolve: (node: unknown) => unknown;
+  readonly pairs: (map: YAMLMap) => ReadonlyMap<string, Pair>;
+}
+
+/** Returns the pairs of a mapping by key, looked through once. The last of repeated keys wins. */
+function createPairs(): Lookup["pairs"] {
+  const known = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
+  return (map) => {
+    const pairs = known.get(map) ?? new Map(map.items.map((pair) => [keyText(pair.key), pair]));
+    known.set(map, pairs);
+    return pairs;
   };
 }
 
@@ -287,22 +364,18 @@ type Place = { readonly key: Node | null; readonly value: Node; readonly complet
  * Follows a path as far as the text has it, so that a fault about a missing key points at its
  * parent.
  */
-function walk(root: Node | null, path: PlanPath, resolve: (node: unknown) => unknown): Place {
+function walk(root: Node | null, path: PlanPath, given: Lookup): Place {
   let place: Place = { key: null, value: root ?? ({ range: [0, 0, 0] } as unknown as Node), complete: true };
   for (const step of path) {
-    const next = child(resolve(place.value), step, resolve, new Set());
+    const next = child(given.resolve(place.value), step, given, new Set());
     if (next === null) return { ...place, key: null, complete: false };
     place = next;
   }
   return place;
 }
 
-function child(
-  container: unknown,
-  step: string | number,
-  resolve: (node: unknown) => unknown,
-  seen: Set<unknown>,
-): Place | null {
+function child(container: unknown, step: string | number, given: Lookup, seen: Set<unknown>): Place | null {
+  const { resolve, pairs } = given;
   if (seen.has(container)) return null;
   seen.add(container);
   if (isSeq(container)) {
@@ -310,8 +383,8 @@ function child(
     return isNode(item) ? { key: null, value: item, complete: true } : null;
   }
   if (!isMap(container)) return null;
-  // The last of repeated keys wins; a mapping's own keys win over merged ones.
-  const own = container.items.findLast((pair) => keyText(pair.key) === String(step));
+  // A mapping's own keys win over merged ones.
+  const own = pairs(container).get(String(step));
   if (own !== undefined) {
     const key = isNode(own.key) ? own.key : null;
     const value = isNode(own.value) ? own.value : key;
@@ -321,7 +394,7 @@ function child(
     if (keyText(pair.key) !== "<<") continue;
     const merged = resolve(pair.value);
     for (const source of isSeq(merged) ? merged.items : [merged]) {
-      const found = child(resolve(source), step, resolve, seen);
+      const found = child(resolve(source), step, given, seen);
       if (found !== null) return found;
     }
   }

@@ -26,7 +26,7 @@ const retryAfterMs = 10_000;
  */
 const maxPauseMs = 120_000;
 
-/** Why no further sandbox may run, in words, and whose idle sandboxes hold the missing room. */
+/** Why no more sandboxes may run, in words, and whose idle sandboxes hold the missing room. */
 interface Shortage {
   readonly full: string;
   readonly idleOf: "tenant" | "machine" | null;
@@ -48,7 +48,7 @@ export async function admitSandbox(ports: LifecyclePorts, build: BuildRow): Prom
     admission = await admit(ports, build);
   if ("full" in admission && admission.idleOf !== null) admission = await admitInsteadOfIdle(ports, build);
   if ("row" in admission) return admission.row;
-  throw new WavesmithError("capacity", `no room for one more sandbox: ${admission.full}`, {
+  throw new WavesmithError("capacity", `no room for another sandbox: ${admission.full}`, {
     retryable: true,
     retryAfterMs,
     remedy: roomRemedy,
@@ -164,12 +164,12 @@ async function tenantShortage(
 ): Promise<Shortage | null> {
   const count = (await transaction.projects.list({ tenantId, id: others.map((row) => row.projectId) })).length;
   if (most === null || count < most) return null;
-  return { full: `${count} of this tenant's sandboxes run, of at most ${most}`, idleOf: "tenant" };
+  return { full: `${count} of this tenant's sandboxes are running, of at most ${most}`, idleOf: "tenant" };
 }
 
 /**
- * Only sandboxes at work, or about to be, count against the processors, because an idle one uses
- * none.
+ * Only sandboxes that are busy, or about to be, count against the processors, because an idle one
+ * uses none.
  */
 async function processorShortage(
   transaction: StoreTransaction,
@@ -204,7 +204,7 @@ async function whoIsFirst(
   if (ids.length === 0) return null;
   const builds = await transaction.builds.list({ projectId: ids, status: "running" }, { by: "position" });
   const first = builds.find((other) => other.tenantId === tenantId && other.position < position);
-  if (first !== undefined) return `build ${first.id} has waited for it longer`;
+  if (first !== undefined) return `build ${first.id} has been waiting for it longer`;
   const waiting = builds.filter((other) => other.tenantId !== tenantId).map((other) => other.tenantId);
   if (waiting.length === 0) return null;
   const running = await runningByTenant(transaction, others);
@@ -214,7 +214,7 @@ async function whoIsFirst(
     const count = running.get(id) ?? 0;
     return count < most && count < (running.get(tenantId) ?? 0);
   });
-  return isPoorer ? "another tenant waits for it and runs fewer" : null;
+  return isPoorer ? "another tenant is waiting for it and runs fewer" : null;
 }
 
 async function runningByTenant(
@@ -227,7 +227,7 @@ async function runningByTenant(
   return counts;
 }
 
-/** Returns why the machine has no room for one more sandbox; null when it has room. */
+/** Returns why the machine has no room for another sandbox; null when it has room. */
 export const whyNoRoom = (ports: LifecyclePorts, room: MachineRoom): string | null =>
   (memoryShortage(ports, [], room) ?? diskShortage(ports, room))?.full ?? null;
 

@@ -34,7 +34,7 @@ export interface PreviewSandboxes {
   sweep(driver: SandboxDriver, infos: readonly SandboxInfo[]): Promise<string[]>;
 }
 
-/** Everything that the life of sandboxes touches; app.ts hands in the real things. */
+/** Everything that the life of sandboxes touches; app.ts provides the real ones. */
 export interface LifecyclePorts {
   readonly store: Store;
   readonly models: Pick<Models, "listen">;

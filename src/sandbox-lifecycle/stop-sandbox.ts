@@ -8,7 +8,11 @@ import { withSandboxAlone, withVolumeAlone } from "./sandbox-locks.ts";
  * Stops a project's sandbox and keeps its volume; returns when every process of it is gone. Waits
  * for a snapshot in progress. Safe to call twice.
  */
-export async function stopSandbox(ports: LifecyclePorts, sandbox: SandboxRow, reason = "asked"): Promise<void> {
+export async function stopSandbox(
+  ports: LifecyclePorts,
+  sandbox: SandboxRow,
+  reason = "stopped on request",
+): Promise<void> {
   await withAll(ports, sandbox.projectId, async () => {
     const row = await ports.store.sandboxes.find({ id: sandbox.id, state: presentStates });
     if (row === null) return;
@@ -24,7 +28,7 @@ export async function stopSandbox(ports: LifecyclePorts, sandbox: SandboxRow, re
 export async function removeSandbox(
   ports: LifecyclePorts,
   sandbox: SandboxRow,
-  { volume, reason = "asked" }: { volume: boolean; reason?: string },
+  { volume, reason = "removed on request" }: { volume: boolean; reason?: string },
 ): Promise<void> {
   await withAll(ports, sandbox.projectId, async () => {
     const row = await ports.store.sandboxes.get({ id: sandbox.id });

@@ -29,8 +29,8 @@ export async function watchVolume(ports: LifecyclePorts, row: SandboxRow, health
 
 /**
  * Fails with `capacity` when the project's volume is above its limit: retryable while other jobs
- * run, because their end frees space, else for good. A job that was already started passes, so that
- * starting it is idempotent.
+ * run, because their end frees space, otherwise for good. A job that was already started passes, so
+ * that starting it is idempotent.
  */
 export async function requireVolumeRoom(ports: LifecyclePorts, projectId: string, jobKey: string): Promise<void> {
   const row = await ports.store.sandboxes.find({ projectId, state: "running" });
@@ -47,7 +47,7 @@ export async function requireVolumeRoom(ports: LifecyclePorts, projectId: string
   const { name } = await ports.store.projects.get({ id: projectId });
   // The name goes into a command to type, so quote it.
   const word = /^[\w.-]+$/.test(name) ? name : projectId;
-  throw new WavesmithError("capacity", `the sandbox of ${name} starts no more jobs: ${why}`, {
+  throw new WavesmithError("capacity", `the sandbox of ${name} accepts no more jobs: ${why}`, {
     ...later,
     remedy:
       `remove the cache of tasks: wavesmith sandbox exec ${word} -- sh -c 'rm -rf ../cache/*'; or everything, which is rebuilt from the ` +
@@ -79,7 +79,7 @@ async function whyOver(ports: LifecyclePorts, row: SandboxRow): Promise<string |
   );
   // The quicker process reports it.
   if (changed !== undefined && reason !== null && row.reason === null)
-    ports.log.warn(`sandbox ${id}: ${reason}; it starts no more jobs`);
+    ports.log.warn(`sandbox ${id}: ${reason}; it accepts no more jobs`);
   return reason;
 }
 

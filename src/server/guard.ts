@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { isIPv4 } from "node:net";
 import type { MiddlewareHandler } from "hono";
-import type { Callers } from "./access/callers.ts";
+import type { Callers } from "./access/keys-and-sessions.ts";
 import { runsServer } from "./access/operators.ts";
 import { problem } from "./problem.ts";
 
@@ -33,8 +33,9 @@ export function onlyOwnNames({ host, serveOrigin }: { host: string; serveOrigin:
       return problem(403, "forbidden", `this server does not answer to ${name}`, "set INNGEST_SERVE_ORIGIN to its URL");
     }
     const origin = context.req.header("origin");
+    const remedy = "open the dashboard at this server's own address; a proxy must pass on the browser's Host";
     if (origin !== undefined && urlOf(origin)?.host !== ownUrl.host) {
-      return problem(403, "forbidden", `requests from pages of ${origin} are refused`);
+      return problem(403, "forbidden", `requests from pages of ${origin} are refused`, remedy);
     }
     return next();
   };
@@ -51,7 +52,7 @@ export function sameKey(given: string, expected: string): boolean {
   return timingSafeEqual(digest(given), digest(expected));
 }
 
-/** Lets only admin keys of the default tenant through, for what tells of all tenants. */
+/** Lets only admin keys of the default tenant through, for what is about all tenants. */
 export const onlyOperators =
   (callers: Callers): MiddlewareHandler =>
   async ({ req }, next) => {
@@ -59,7 +60,7 @@ export const onlyOperators =
     const caller = given === undefined ? null : await callers.withKey(given);
     if (caller !== null && runsServer(caller) && caller.scope === "admin") return next();
     if (caller !== null)
-      return problem(403, "forbidden", "this tells of all tenants", "use an admin key of the tenant default");
+      return problem(403, "forbidden", "this is about all tenants", "use an admin key of the tenant default");
     const what = given === undefined ? "this request has no key" : "the key is wrong, expired or revoked";
     return problem(
       401,

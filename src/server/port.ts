@@ -56,7 +56,7 @@ export interface ServedTenant {
   readonly tenant: string;
 }
 
-/** How this installation signs in at GitHub. */
+/** How this installation signs in to GitHub. */
 export type ServedSignIn = Ports["forges"]["github"];
 
 /** The parts of the app that the server uses. */
@@ -85,7 +85,7 @@ export interface ServedApp {
    */
   readonly allTenants: Ports;
   readonly feed: ServedFeed;
-  /** Sends the events that operations called outside of a function have committed. */
+  /** Sends the events that operations committed outside a function. */
   flush(): Promise<void>;
   readonly ports: Ports;
   readonly functions: readonly { readonly id: string; readonly name: string }[];

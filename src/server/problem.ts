@@ -4,7 +4,7 @@ import { type ErrorCode, messageOf, WavesmithError } from "../domain/errors.ts";
 
 const statuses: Partial<Record<ErrorCode, number>> = {
   usage: 400,
-  "plan-invalid": 400,
+  "plan-invalid": 422,
   unsupported: 400,
   "not-found": 404,
   conflict: 409,

@@ -1,16 +1,19 @@
+import { setMaxListeners } from "node:events";
 import { createServer, type ServerOptions as HttpOptions, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { WebSocketServer } from "ws";
+import type { OpenIdProvider } from "../domain/access.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { buildIdForEvent } from "../domain/events/event-ids.ts";
+import { buildIdForEvent } from "../domain/events/request-ids.ts";
 import { itemAt } from "../domain/known.ts";
-import { type Callers, createCallers } from "./access/callers.ts";
+import { type Callers, createCallers } from "./access/keys-and-sessions.ts";
+import type { OpenIdSignIn } from "./access/open-id.ts";
 import { createRateLimit } from "./access/rate-limit.ts";
 import { createSessionCookie } from "./access/session-cookie.ts";
 import { createApiRoutes } from "./api/routes.ts";
-import { createConnectRoutes } from "./connect.ts";
+import { createConnectRoutes } from "./connect-github.ts";
 import { createDashboard } from "./dashboard.ts";
 import { isLoopback, onlyOperators, onlyOwnNames, sameKey } from "./guard.ts";
 import { readIncoming } from "./incoming-events.ts";
@@ -20,7 +23,9 @@ import { createProcessMeter, createRequestCounts, exposition, metricsType, type 
 import type { InngestEndpoint, PreviewHosts, ServedApp, ServedEngine, ServedMachine } from "./port.ts";
 import { problem, problemOf } from "./problem.ts";
 import { keepRegistered, type Registration } from "./registration.ts";
-import { type BodyPatience, bodyInTime, limitRequest } from "./slow-body.ts";
+import { createSignInRoutes } from "./sign-in.ts";
+import { type BodyPatience, bodyInTime, limitRequest, withBodyInTime } from "./slow-body.ts";
+import { dropUnreadBody } from "./unread-body.ts";
 import { createWebhookRoutes, type WebhookSettings } from "./webhooks.ts";
 
 export interface ServerOptions {
@@ -39,6 +44,8 @@ export interface ServerOptions {
   readonly previewHosts?: PreviewHosts;
   /** Who may send webhooks; default: nobody but holders of a key. */
   readonly webhooks?: WebhookSettings;
+  /** The OpenID provider with which people sign in; default: none. */
+  readonly openId?: OpenIdProvider | null;
   /** Receives messages that are not warnings. */
   readonly inform: (message: string) => void;
   readonly warn: (message: string) => void;
@@ -81,11 +88,14 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   let inngest: { endpoint: InngestEndpoint; registration: Registration } | null = null;
   const installation = await app.ports.store.installationId();
   const stopping = new AbortController();
+  // Every body that is on its way listens to it.
+  setMaxListeners(0, stopping.signal);
   const meter = createProcessMeter();
   const callers = await createCallers({ ports: app.ports, serveKey: options.key });
   const cookie = createSessionCookie(installation, engine.serveOrigin?.startsWith("https:") === true);
   const rateLimit = createRateLimit(options.requestsPerMinute ?? null, () => performance.now());
   const machine = options.machine ?? null;
+  const openId = await openIdSignIn(options.openId ?? null);
   const patience = { stopping: stopping.signal, bodyMs: options.bodyMs ?? usualBodyMs };
   const routes = createRoutes(options, { installation, meter, callers, patience, inngest: () => inngest });
   const times = { ...patience, heartbeatMs: options.heartbeatMs ?? 15_000 };
@@ -96,6 +106,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     callers,
     machine,
     cookie,
+    openId,
     rateLimit,
     warn: options.warn,
     ...times,
@@ -104,9 +115,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   routes.route("/", api);
   const settings = options.webhooks ?? { githubSecrets: [], ciSecrets: [], triggers: noTriggers };
   routes.route("/", createWebhookRoutes({ app, callers, settings, rateLimit, patience, warn: options.warn }));
+  routes.route("/", createSignInRoutes({ callers, cookie, openId, installation, serveOrigin }));
   routes.route("/", createConnectRoutes({ connection: app.ports.forges.github, backTo: "/settings" }));
   routes.all("/mcp", limitRequest(maxEventsBytes, patience), (context) =>
-    answerMcp(context, { callers, api: api.fetch }),
+    answerMcp(context, { callers, api: api.fetch, patience }),
   );
   if (options.dashboard !== undefined) routes.route("/", createDashboard(options.dashboard));
   const server = await listen(routes, options);
@@ -136,6 +148,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   };
 }
 
+/** Loads the client of OpenID providers only where one is set. */
+const openIdSignIn = async (provider: OpenIdProvider | null): Promise<OpenIdSignIn | null> =>
+  provider === null ? null : (await import("./access/open-id.ts")).createOpenIdSignIn(provider);
+
 const unsignedCalls = (host: string): WavesmithError =>
   new WavesmithError(
     "usage",
@@ -160,6 +176,7 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
   const routes = new Hono();
   const requests = createRequestCounts();
   routes.use(requests.count);
+  routes.use(dropUnreadBody(state.patience));
   routes.use(onlyOwnNames({ host, serveOrigin: engine.serveOrigin }));
   routes.onError((error) => problemOf(error, warn));
   routes.notFound(({ req }) =>
@@ -206,12 +223,17 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
     return json({ ids: events.map((event) => event.id), status: 200, builds });
   });
 
-  routes.all(inngestPath, limitRequest(maxCallBytes, state.patience), async ({ req }) => {
-    const inngest = state.inngest();
-    if (inngest !== null) return inngest.endpoint.handle(req.raw);
-    return problem(404, "not-found", "no Inngest server calls functions here", "wavesmith serve --engine inngest");
-  });
+  routes.all(inngestPath, limitRequest(maxCallBytes, state.patience), ({ req }) => answerInngest(req.raw, state));
   return routes;
+}
+
+async function answerInngest(request: Request, { inngest, patience }: ServerState): Promise<Response> {
+  const called = inngest();
+  if (called === null) {
+    return problem(404, "not-found", "no Inngest server calls functions here", "wavesmith serve --engine inngest");
+  }
+  const whole = await withBodyInTime(request, patience);
+  return whole instanceof Response ? whole : called.endpoint.handle(whole);
 }
 
 function parseJson(text: string): unknown {

@@ -1,5 +1,6 @@
 import type { MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
+import { WavesmithError } from "../domain/errors.ts";
 import { problem } from "./problem.ts";
 
 /** The time that a request's body may take. */
@@ -11,7 +12,8 @@ export interface BodyPatience {
 
 /**
  * Waits for a request's body. Returns a 408 instead if it does not arrive in time, because a client
- * that sends a byte a second would hold its connection for ever.
+ * that sends a byte a second would hold its connection for ever. Fails with `usage` if the client
+ * goes away.
  */
 export async function bodyInTime<Body>(
   reading: Promise<Body>,
@@ -28,10 +30,20 @@ export async function bodyInTime<Body>(
   reading.catch(() => undefined);
   try {
     return await Promise.race([reading, tooSlow]);
+  } catch (cause) {
+    throw new WavesmithError("usage", "the connection ended before the whole body arrived", { cause });
   } finally {
     clearTimeout(timer);
     stopping.removeEventListener("abort", giveUp);
   }
+}
+
+/** Reads the body of a request in time, for code that reads it itself; a 408 if it is late. */
+export async function withBodyInTime(request: Request, patience: BodyPatience): Promise<Request | Response> {
+  if (request.body === null) return request;
+  const body = await bodyInTime(request.arrayBuffer(), patience);
+  const { url, method, headers } = request;
+  return body instanceof Response ? body : new Request(url, { method, headers, body });
 }
 
 function lateAnswer(bodyMs: number): Response {
@@ -44,19 +56,18 @@ function lateAnswer(bodyMs: number): Response {
 /**
  * Refuses bodies of more than `maxSize` bytes. A body that names no length is read here, in time.
  */
-export function limitRequest(maxSize: number, patience: BodyPatience, remedy: string | null = null): MiddlewareHandler {
-  const onError = () => problem(413, "too-large", `the body is larger than ${maxSize} bytes`, remedy);
+export function limitRequest(
+  maxSize: number,
+  patience: BodyPatience,
+  remedy = "send less in one request",
+): MiddlewareHandler {
+  const onError = () => problem(413, "too-large", `the body is larger than ${maxSize / 1024 ** 2} MiB`, remedy);
   const limited = bodyLimit({ maxSize, onError });
   return async (context, next) => {
-    let pass: () => void = () => undefined;
-    const passed = new Promise<void>((resolve) => {
-      pass = resolve;
-    });
-    const answered = limited(context, async () => {
-      pass();
-      await next();
-    });
-    const refusal = await bodyInTime(Promise.race([passed, answered]), patience);
-    return refusal instanceof Response ? refusal : answered;
+    const refusal = await bodyInTime(
+      limited(context, async () => undefined),
+      patience,
+    );
+    return refusal instanceof Response ? refusal : next();
   };
 }

@@ -3,15 +3,16 @@ import type { Context } from "hono";
 import { Hono } from "hono";
 import { defaultTenant, tenantIdFor } from "../coordinator/build/request/project.ts";
 import { takeDelivery } from "../coordinator/outside/take-delivery.ts";
-import { type Caller, scopesWithin } from "../domain/access.ts";
+import type { Caller } from "../domain/access.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { IssueTriggers, ReadDelivery } from "../webhooks/port.ts";
 import { readGithub } from "../webhooks/read-github.ts";
 import { readReport } from "../webhooks/read-report.ts";
 import { isSignedBy, looksSigned } from "../webhooks/signature.ts";
-import type { Callers } from "./access/callers.ts";
+import type { Callers } from "./access/keys-and-sessions.ts";
 import { createRateLimit, type RateLimit, tooManyRequests } from "./access/rate-limit.ts";
 import { recordRequest } from "./access/record-request.ts";
+import { refuseScope } from "./access/scope.ts";
 import type { ServedApp } from "./port.ts";
 import { problem } from "./problem.ts";
 import { type BodyPatience, bodyInTime, limitRequest } from "./slow-body.ts";
@@ -72,7 +73,7 @@ async function answerGithub(context: WebhookContext, { req }: Context): Promise<
   if (bytes instanceof Response) return bytes;
   const body = Buffer.from(bytes);
   if (!isSignedBy(githubSecrets, body, signature))
-    return refuseForged(context, "github", "X-Hub-Signature-256 does not fit the body");
+    return refuseForged(context, "github", "X-Hub-Signature-256 does not match the body");
   const event = req.header("x-github-event") ?? "";
   const id = req.header("x-github-delivery") ?? "";
   if (!/^[\w-]{1,100}$/.test(id) || !/^\w{1,100}$/.test(event))
@@ -94,8 +95,8 @@ async function answerReport(context: WebhookContext, { req }: Context): Promise<
     return refuseForged(context, "ci", forged);
   const waitMs = context.rateLimit.waitMs(caller ?? ciSystem);
   if (waitMs > 0) return tooManyRequests(caller ?? ciSystem, waitMs);
-  if (caller !== null && !scopesWithin(caller.scope).includes("build"))
-    return problem(403, "forbidden", "this key may only read", "use a key with the scope build");
+  const refused = caller === null ? null : refuseScope(caller, "build");
+  if (refused !== null) return refused;
   const app = caller === null ? context.app : await context.app.forTenant(caller);
   const report = readReport(parseOutside(body, "application/json"), app.ports.clock.now());
   const id = `ci:${digestOf([app.tenant.tenantId, report.origin])}`;

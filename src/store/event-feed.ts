@@ -105,7 +105,7 @@ const eventOf = (row: Record<string, unknown>): OutboxRow =>
   }) as OutboxRow;
 
 /**
- * Listens on a connection of its own; resolves when stopped, rejects when the connection is lost.
+ * Listens on its own connection; resolves when stopped, rejects when the connection is lost.
  */
 async function listenOnce(pool: Pool, signal: AbortSignal, wake: () => void): Promise<void> {
   const client = await pool.connect();
@@ -140,7 +140,7 @@ export function createAnnouncing(pool: Pool): () => void {
   const announce = async (): Promise<void> => {
     do {
       isAskedAgain = false;
-      // Readers also look by themselves (EF2), so a lost database is no fault here.
+      // Readers also look by themselves (EF2), so a lost database is not a failure here.
       await pool.query(`notify ${eventChannel}`).catch(() => undefined);
     } while (isAskedAgain);
     isUnderWay = false;

@@ -5,6 +5,7 @@ import type {
   RepositoryEventName,
   SandboxEventName,
 } from "../domain/events/events.ts";
+import type { AddedChecks } from "../domain/gate/added-checks.ts";
 import type { BuildId, ProjectId, Unbranded } from "../domain/ids.ts";
 import type { Spending, SpendingSum } from "../domain/models.ts";
 import type * as schema from "./schema.ts";
@@ -204,6 +205,8 @@ export interface SpendingPart extends SpendingSum {
 }
 
 export interface Store extends Tables, Joined {
+  /** Returns the checks that agents added, by gate run of these waves; runs without are absent. */
+  addedChecks(waveIds: readonly string[]): Promise<ReadonlyMap<string, AddedChecks>>;
   /** Returns a project's model spending since `since`, oldest day first. */
   projectSpending(projectId: string, since: Date): Promise<SpendingPart[]>;
   /**

@@ -300,7 +300,7 @@ export const builds = pgTable(
     requestedBy: text("requested_by"),
     /** The request's own data, carried on every event of the build. */
     metadata: jsonb("metadata").$type<BuildMetadata>(),
-    /** Whether a person at a terminal can answer agents' questions. */
+    /** Whether a person can answer agents' questions. */
     interactive: boolean("interactive").notNull().default(false),
     /** The order of a project's requests. */
     position: bigserial("position", { mode: "number" }).notNull(),
@@ -878,7 +878,7 @@ export const rollbacks = pgTable(
       .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
-    /** The build's epoch since this rollback; another epoch means that the build went on. */
+    /** The build's epoch since this rollback; another epoch means that the build has continued. */
     epoch: integer("epoch").notNull(),
     /** The build's commit on main; null if main had none of its work. */
     fromSha: text("from_sha"),
@@ -1008,7 +1008,7 @@ export const pullRequests = pgTable(
     /** The newest commits that we pushed, oldest first. */
     commits: jsonb("commits").$type<readonly RequestCommit[]>().notNull().default([]),
     mergeSha: text("merge_sha"),
-    /** Why it does not go on, and what to do. */
+    /** Why it is stuck, and what to do. */
     problem: text("problem"),
     remedy: text("remedy"),
     /** Tries since the last success. */
@@ -1138,7 +1138,7 @@ export const webhookDeliveries = pgTable(
   (table) => [ofOneTenant, index("webhook_deliveries_by_time").on(table.receivedAt)],
 );
 
-/** The latest report on each check of a commit of ours. */
+/** The latest report on each check of one of our commits. */
 export const ciChecks = pgTable(
   "ci_checks",
   {

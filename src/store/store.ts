@@ -13,6 +13,7 @@ import { createKeptPlans } from "./rows/kept-column.ts";
 import { type OwnTables, tablesOf } from "./rows/tables.ts";
 import { attemptInContext } from "./statements/attempts.ts";
 import { findMovingProjects } from "./statements/builds.ts";
+import { addedChecks } from "./statements/gate-runs.ts";
 import {
   lockSpending,
   modelSpending,
@@ -79,6 +80,7 @@ export function createStore(pool: Pool, { crashPoint, ids = randomIds }: StoreOp
     ...createLeases(session, commit),
     drainOutbox: createDrain(pool, unsent, reach),
     ...createInstallation(session, ids),
+    addedChecks: (waveIds) => addedChecks(session, waveIds),
     projectSpending: (projectId, since) => projectSpending(session, projectId, since),
     unfinishedProjects: () => findMovingProjects(session),
     lostRequests: (projectIds, sentBefore) => findLostRequests(session, projectIds, sentBefore),
@@ -117,7 +119,7 @@ function transactionOf(client: PoolClient, tables: OwnTables, onEmit: () => void
   };
 }
 
-/** Tables whose single statements, each a commit of its own, have crash points around them. */
+/** Tables whose single statements, each its own commit, have crash points around them. */
 function committing(tables: Tables, commit: Commit): Tables {
   const wrapped = Object.entries(tables as unknown as Record<string, Rows<object, object>>).map(([name, rows]) => {
     const { insert, insertMany, insertIfAbsent, update, remove } = rows;

@@ -1,4 +1,4 @@
-/** A span: something of a build with a beginning and an end. */
+/** A span: a part of a build with a start and an end. */
 export interface Span {
   /** 32 hexadecimal digits; one trace per build. */
   readonly traceId: string;

@@ -9,18 +9,27 @@ const text = z
   .transform((value) => (value ?? "").slice(0, longestText));
 const id = z.number().int();
 const user = z.object({ login: z.string().max(100), type: z.string().max(50).default("User") });
-const base = z.object({
-  action: z.string().max(100).optional(),
+const place = z.object({
   repository: z.object({ full_name: z.string().regex(/^[\w.-]{1,100}\/[\w.-]{1,100}$/), id: id.optional() }),
   sender: user.optional(),
 });
+const base = place.extend({ action: z.string().max(100).optional() });
 const label = z.object({ name: z.string().max(100) }).optional();
 const onRequest = base.extend({ pull_request: z.object({ number: id }) });
 const url = z.string().max(2_000).nullish();
 const moment = z.coerce.date();
 
+/** A suite or a workflow, which may have ended. */
+const ended = z.object({
+  id,
+  head_branch: z.string().max(500).nullish(),
+  head_sha: z.string().max(64),
+  conclusion: z.string().max(50).nullish(),
+  updated_at: moment,
+});
+
 export const githubPayloads = {
-  push: base.extend({
+  push: place.extend({
     ref: z.string().max(500),
     after: z.string().max(64),
     deleted: z.boolean().default(false),
@@ -30,7 +39,7 @@ export const githubPayloads = {
     pull_request: z.object({
       number: id,
       state: z.string().default("open"),
-      merged: z.boolean().default(false),
+      merged: z.boolean().nullish(),
       closed_at: z.string().nullish(),
       updated_at: z.string().nullish(),
     }),
@@ -80,9 +89,13 @@ export const githubPayloads = {
       output: z.object({ title: text, summary: text, text }).partial().nullish(),
     }),
   }),
-  check_suite: base,
-  workflow_run: base,
-  status: base.extend({
+  check_suite: base.extend({
+    check_suite: ended.extend({ app: z.object({ name: z.string().max(200).nullish() }).nullish() }),
+  }),
+  workflow_run: base.extend({
+    workflow_run: ended.extend({ name: z.string().max(300).nullish(), check_suite_id: id.optional(), html_url: url }),
+  }),
+  status: place.extend({
     id,
     sha: z.string().max(64),
     context: z.string().max(300),

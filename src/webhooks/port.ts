@@ -28,6 +28,19 @@ export interface CheckFact extends OutsidePlace {
   readonly completedAt: Date;
 }
 
+/** All checks of a suite have ended. */
+export interface SuiteFact extends OutsidePlace {
+  readonly kind: "suite";
+  readonly suiteId: number;
+  readonly branch: string | null;
+  readonly sha: string;
+  /** The workflow, or the CI system. */
+  readonly name: string;
+  readonly conclusion: CheckConclusion;
+  readonly url: string | null;
+  readonly completedAt: Date;
+}
+
 export interface CommentFact extends OnRequest {
   readonly kind: "comment";
   readonly text: string;
@@ -83,6 +96,7 @@ export interface PushFact extends OutsidePlace {
 /** One thing that happened on a forge or in CI, with the fields that we use. */
 export type OutsideFact =
   | CheckFact
+  | SuiteFact
   | CommentFact
   | ThreadFact
   | ReviewFact

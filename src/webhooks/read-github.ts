@@ -3,7 +3,7 @@ import { boundedLog } from "./bounded-log.ts";
 import { readCommand } from "./commands.ts";
 import { conclusionOf } from "./conclusions.ts";
 import { type GithubEvent, type GithubPayload, githubPayloads } from "./github-payloads.ts";
-import type { IssueTriggers, LabelFact, OutsideFact, ReadDelivery } from "./port.ts";
+import type { IssueTriggers, LabelFact, OutsideFact, ReadDelivery, SuiteFact } from "./port.ts";
 
 /** Marks everything that we write on a forge, so that we never answer ourselves. */
 const ownMark = "<!-- wavesmith";
@@ -39,6 +39,27 @@ function readLabel(
   return { kind: "label", ...placeOf(payload, `label:${number}:${label}:${at ?? ""}`), number, by, label };
 }
 
+/** A suite of checks that has ended, or the workflow whose jobs it has. */
+function readSuite(
+  payload: GithubPayload<"check_suite"> | GithubPayload<"workflow_run">,
+  { head_branch: branch = null, head_sha: sha, conclusion, updated_at: completedAt }: EndedSuite,
+  suite: Pick<SuiteFact, "suiteId" | "name" | "url">,
+): ReadDelivery {
+  if (payload.action !== "completed" || conclusion == null) return ignore("its checks have not ended");
+  const place = placeOf(payload, `suite:${suite.suiteId}:${completedAt.toISOString()}`);
+  return act({
+    kind: "suite",
+    ...place,
+    ...suite,
+    branch,
+    sha,
+    completedAt,
+    conclusion: conclusionOf(conclusion) ?? "failed",
+  });
+}
+
+type EndedSuite = Omit<GithubPayload<"check_suite">["check_suite"], "app" | "id">;
+
 const readers: Readers = {
   push(payload) {
     const branch = /^refs\/heads\/(.+)$/.exec(payload.ref)?.[1];
@@ -59,7 +80,13 @@ const readers: Readers = {
     if (payload.action !== "closed") return ignore(`a request that was ${payload.action} needs nothing`);
     const { number, merged, closed_at: at } = payload.pull_request;
     const by = payload.sender?.login ?? "somebody";
-    return act({ kind: "closed", ...placeOf(payload, `closed:${number}:${at ?? ""}`), number, by, merged });
+    return act({
+      kind: "closed",
+      ...placeOf(payload, `closed:${number}:${at ?? ""}`),
+      number,
+      by,
+      merged: merged === true,
+    });
   },
 
   pull_request_review(payload) {
@@ -147,9 +174,16 @@ const readers: Readers = {
     });
   },
 
-  check_suite: () => ignore("its check runs report by themselves"),
+  check_suite(payload) {
+    const { id, app } = payload.check_suite;
+    return readSuite(payload, payload.check_suite, { suiteId: id, name: app?.name ?? "checks", url: null });
+  },
 
-  workflow_run: () => ignore("its jobs report as check runs"),
+  workflow_run(payload) {
+    const { check_suite_id: suiteId, name, html_url: url = null } = payload.workflow_run;
+    if (suiteId === undefined) return ignore("its jobs report as check runs");
+    return readSuite(payload, payload.workflow_run, { suiteId, name: name ?? "workflow", url });
+  },
 
   status(payload) {
     const { id, sha, context: name, state, description, target_url: url = null, branches } = payload;

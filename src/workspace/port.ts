@@ -24,7 +24,7 @@ export type Reuse = boolean | "since-boot";
 
 /**
  * Where a tree has the record of what its setup left: `git diff-index --raw -z` of its base. A file
- * that is still as it says is no part of what is kept.
+ * that still matches the record is not kept.
  */
 export const setupRecord = ".git/wavesmith-setup";
 
@@ -43,11 +43,11 @@ export interface KeepRequest {
   /** A full ref, such as `refs/heads/wavesmith/bld_x/task/api/1`. */
   readonly ref: string;
   /**
-   * Keeps only changes at paths that one of these globs matches; other callers may go on working in
+   * Keeps only changes at paths that one of these globs matches; other callers may keep working in
    * the tree. Absent: all paths.
    */
   readonly only?: readonly string[];
-  /** Paths whose content counts as work also where setup left the same. */
+  /** Paths whose content counts as work even if setup left the same. */
   readonly made?: readonly string[];
 }
 
@@ -142,7 +142,7 @@ export interface SourceState {
   readonly relation: "none" | "same" | "ahead" | "diverged" | "unrelated";
   /** How many commits of the source main lacks. */
   readonly commits: number;
-  /** It is a plain folder, without a history of its own. */
+  /** It is a plain folder, without its own history. */
   readonly isFolder: boolean;
 }
 
@@ -206,7 +206,7 @@ export interface Workspace {
   streamBlob(projectId: ProjectId, id: Sha): ReadableStream<Uint8Array>;
   /**
    * Commits one file on top of a commit and moves no ref. Fails with `conflict` where something
-   * that is no file has its place.
+   * other than a file has its place.
    */
   commitFile(projectId: ProjectId, change: FileCommit): Promise<{ readonly commit: Sha; readonly id: Sha }>;
   /**

@@ -14,11 +14,11 @@ import {
   readBlob,
   treeOf,
 } from "./authority/history.ts";
-import { join } from "./authority/join.ts";
+import { join } from "./authority/join-branches.ts";
 import { moveRef, resolveCommit } from "./authority/refs.ts";
 import { prepareAuthority } from "./authority/source.ts";
+import { bundleCommit, bundleMain, unpackUpload } from "./authority/source-bundle.ts";
 import { compareSource } from "./authority/source-state.ts";
-import { bundleCommit, bundleMain, unpackUpload } from "./authority/upload.ts";
 import type { Sha, Workspace } from "./port.ts";
 import { excludedFolders, excludeRules } from "./trees/excludes.ts";
 import { commitTree } from "./trees/keep.ts";

@@ -5,7 +5,7 @@ import { type OpenDashboard, openDashboard } from "../support/dashboard.ts";
 import { requires } from "../support/require.ts";
 
 const patienceMs = 60_000;
-/** 20 rows of 25 tasks, each of which needs two of the row before. */
+/** 20 rows of 25 tasks, each of which depends on two tasks of the row before. */
 const manyTasks = Array.from({ length: 500 }, (_, index) => {
   const [row, place] = [Math.floor(index / 25), index % 25];
   const before = [place, (place + 1) % 25].map((one) => `t${row - 1}-${one}`);
@@ -31,7 +31,7 @@ describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
 
   const go = (path: string) => page.goto(`${origin}${path}`);
 
-  it("pans a graph of 500 tasks, of which only those in sight are in the page", async () => {
+  it("pans a graph of 500 tasks, with only the visible ones in the page", async () => {
     const { id } = await fixture.build({ tasks: manyTasks });
     await go(`/builds/${id}`);
     const card = (key: string) => page.locator(`.react-flow__node[data-id='${key}']`);
@@ -46,18 +46,19 @@ describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
     expect(await card("t0-0").count()).toBe(0);
   });
 
-  it("shows a diff of 300 files, and colours those that are looked at", { timeout: 240_000 }, async () => {
+  it("shows a diff of 300 files, and colours only the ones in view", { timeout: 240_000 }, async () => {
     const row = await fixture.build({ tasks: [{ id: "many", run: manyFiles }] });
     await go(`/builds/${row.id}/changes`);
     await page.getByText("300 files").waitFor();
     await page.locator("[id='p1/f1.ts'] diffs-container").getByText("export const v40 = 1 * 1 + 40;").waitFor();
-    // What is not coloured yet is there as plain text, though the browser has not laid it out.
+    // Code that is not coloured yet is on the page as plain text, even before the browser has laid
+    // it out.
     expect(await page.locator("[id='p9/f9.ts'] .file-plain").textContent()).toContain(
       "+ export const v40 = 9 * 9 + 40;",
     );
     expect(await page.locator(".file-change").count()).toBe(300);
     expect(await page.locator("diffs-container").count()).toBeLessThan(30);
-    // Files above that are coloured meanwhile may push the last one out of sight again.
+    // Files above that are being coloured may push the last one out of view again.
     const drawn = async (): Promise<number> => {
       await page.locator("[id='p9/f9.ts']").scrollIntoViewIfNeeded();
       return page.locator("[id='p9/f9.ts'] diffs-container").getByText("export const v40 = 9 * 9 + 40;").count();
@@ -65,7 +66,7 @@ describe.runIf(requires("chromium"))("the dashboard with much to show", () => {
     await expect.poll(drawn, { timeout: patienceMs, interval: 500 }).toBe(1);
   });
 
-  it("follows a log of a million lines, of which few are in the page", async () => {
+  it("follows a log of a million lines, with only a few in the page", async () => {
     const row = await fixture.build({ tasks: [{ id: "loud", run: "seq 1000000; echo done > a.txt" }] });
     await go(`/builds/${row.id}?task=loud`);
     const log = page.getByRole("log");

@@ -58,8 +58,8 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
       async () => (await fixture.app.store.attempts.find({ buildId, status: "running" })) !== null,
     );
 
-  // First, because its source begins the project's tree.
-  it("shows an agent at work over a reload, talks to it, and shows everything it was told", async () => {
+  // First, because the project's tree begins with its source.
+  it("shows a working agent across a reload, sends it messages, and shows everything it was told", async () => {
     const instructions = `think Which colour?\nplan Ask|Paint\nsay at work\nrun ${untilGo("told")}`;
     const tasks = [{ id: "api", agent: "backend", instructions, retries: 0 }];
     const plan = { source: { path: "seed" }, gates: noGates, agents: { backend: scripted }, network: "none", tasks };
@@ -77,13 +77,14 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     await page.getByText("the dashboard, ").waitFor();
     await letGo("told");
     await page.getByText("1 of 1 tasks completed").waitFor();
+    await fixture.until(id);
     expect(await fixture.git("show", "main:told.txt")).toBe("blue\n");
 
-    await page.getByRole("tab", { name: "Instructions" }).click();
-    await page.getByText("Everything that attempt 1 was told").click();
+    await page.getByRole("link", { name: "Instructions" }).click();
+    await page.getByText("The full prompt of attempt 1").click();
     await page.locator("pre.output").filter({ hasText: "say at work" }).waitFor();
     expect(await seriousFaults(page)).toEqual([]);
-    await page.getByRole("tab", { name: "Attempts" }).click();
+    await page.getByRole("link", { name: "Attempts" }).click();
     const link = await page.getByRole("link", { name: "Open in VS Code" }).getAttribute("href");
     const { searchParams } = new URL(link ?? "");
     expect(searchParams.get("url")).toMatch(/^file:\/\/\/.*\.git$/);
@@ -91,7 +92,22 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     expect(await fixture.git("show", `${branch}:told.txt`)).toBe("blue\n");
   });
 
-  it("tells a reader who looks elsewhere by a notification and the tab's icon", async () => {
+  it("interrupts a busy agent by keyboard", async () => {
+    const tasks = [{ id: "busy", agent: "backend", instructions: "say at work\nhang", retries: 0 }];
+    const id = await fixture.request({ gates: noGates, agents: { backend: scripted }, network: "none", tasks });
+    await go(`/builds/${id}?task=busy`);
+    await page.getByRole("log", { name: "What busy does" }).getByText("at work").waitFor();
+    await page.getByLabel("Tell the agent of busy").focus();
+    await page.keyboard.type("run echo red > now.txt");
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Tell now");
+    await page.keyboard.press("Enter");
+    // A wave has passed before its work reaches main.
+    await fixture.until(id);
+    expect(await fixture.git("show", "main:now.txt")).toBe("red\n");
+  });
+
+  it("notifies a reader in another tab with a notification and the tab's icon", async () => {
     const other = await page.context().newPage();
     try {
       await other.addInitScript(watchNotifications);
@@ -111,7 +127,7 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     }
   });
 
-  it("cancels a build, and says before what becomes of its work", async () => {
+  it("cancels a build, after saying what will become of its work", async () => {
     const id = await fixture.request({ tasks: [{ id: "slow", run: "sleep 600" }], gates: noGates });
     await isRunning(id);
     await go(`/builds/${id}`);
@@ -123,7 +139,7 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     expect((await fixture.app.store.builds.get({ id: id as never })).status).toBe("cancelled");
   });
 
-  it("shows a build to its end although the server was gone in the middle", async () => {
+  it("shows a build to its end even if the server goes away in the middle", async () => {
     const id = await fixture.request({ tasks: [{ id: "slow", run: untilGo("back") }], gates: noGates });
     await isRunning(id);
     await go(`/builds/${id}`);
@@ -166,7 +182,7 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     expect(await fixture.git("show", "main:after.txt")).toBe("1\n");
   });
 
-  it("shows what a preview printed, also once it has stopped", async () => {
+  it("shows a preview's output, even after it has stopped", async () => {
     const listen = `require("node:http").createServer((_, reply) => reply.end("ok")).listen(process.env.PORT)`;
     const program = `console.log("listening \\u001b[31mnow"); ${listen}`;
     const id = await fixture.request({
@@ -182,8 +198,15 @@ describe.runIf(requires("chromium"))("the dashboard beside a build at work", { t
     await go(`/projects/${fixture.projectId}`);
     await page.getByRole("link", { name: "Log", exact: true }).waitFor();
     await page.getByRole("button", { name: "Stop" }).last().click();
-    await page.getByText("No build of this project shows its application now.").waitFor();
+    await page.getByText("No build of this project has a preview right now.").waitFor();
     await go(`/projects/${fixture.projectId}?tab=preview`);
     await log.getByText("listening now").waitFor();
+    // Nobody requests the output of a job that has ended.
+    let reads = 0;
+    page.on("request", (request) => {
+      if (/\/jobs\/.+\/output/.test(request.url())) reads += 1;
+    });
+    await page.waitForResponse((response) => response.url().endsWith(`/builds/${id}/jobs`));
+    expect(reads).toBe(0);
   });
 });

@@ -21,7 +21,7 @@ describe.runIf(requires("chromium"))("connecting GitHub in the dashboard", { tim
     github = await createGitHubServer();
     const env = {
       ...{ WAVESMITH_GITHUB_API: github.url, WAVESMITH_GITHUB_URL: github.url, GIT_CONFIG_GLOBAL: "/dev/null" },
-      // Where others reach this server, so that the App has a webhook.
+      // The address at which others reach this server, so that the App has a webhook.
       INNGEST_SERVE_ORIGIN: publicUrl,
     };
     dashboard = await openDashboard({ patienceMs, env });
@@ -42,12 +42,12 @@ describe.runIf(requires("chromium"))("connecting GitHub in the dashboard", { tim
   async function goToGitHub(): Promise<void> {
     await settings();
     await button(/^Connect (GitHub|again)…$/).click();
-    await button("Make an App").click();
+    await button("Create an App").click();
     await page.getByRole("heading", { name: "Make a GitHub App" }).waitFor();
     await button("Go on to GitHub").click();
   }
 
-  it("makes an App from our manifest, and delivers with it without a restart", async () => {
+  it("creates an App from our manifest, and delivers with it without a restart", async () => {
     await settings();
     await page.getByText(`Not connected: plans cannot deliver to ${new URL(github.url).host}.`).waitFor();
     await goToGitHub();
@@ -63,7 +63,7 @@ describe.runIf(requires("chromium"))("connecting GitHub in the dashboard", { tim
     await page.getByText(/checks: write/).waitFor();
     expect(await signIn()).toMatchObject({ source: "stored", kind: "app", accounts: ["octo"], unfinished: null });
 
-    // The server that is running uses its key,
+    // The server that is already running uses its key,
     await github.repository("octo/app");
     const build = await fixture.build({
       tasks: [{ id: "one", run: "echo 1 > one.txt" }],
@@ -87,37 +87,37 @@ describe.runIf(requires("chromium"))("connecting GitHub in the dashboard", { tim
       });
     expect((await send("another")).status).toBe(401);
     expect((await send(webhookSecret)).status).toBe(202);
-    // The key is nowhere but in its file.
+    // The key is in its file and nowhere else.
     expect(await page.content()).not.toContain("PRIVATE KEY");
   });
 
-  it("refuses an answer with a forged state, and a page that was used", async () => {
+  it("refuses an answer with a forged state, and a page that was already used", async () => {
     const [code] = ["0123456789abcdef0123"];
     await page.goto(`${origin}/connect/github/done?code=${code}&state=forged`);
-    await page.getByText("no longer, part of signing in at GitHub").waitFor();
+    await page.getByText("no longer, part of signing in to GitHub").waitFor();
     await goToGitHub();
     const back = page.waitForRequest(/\/connect\/github\/done\?/);
     await button("Create GitHub App for octo").click();
     await page.getByRole("heading", { name: /^Connected as/ }).waitFor();
     const before = await signIn();
     await page.goto((await back).url());
-    await page.getByText("no longer, part of signing in at GitHub").waitFor();
+    await page.getByText("no longer, part of signing in to GitHub").waitFor();
     expect(await signIn()).toEqual(before);
   });
 
-  it("says that GitHub is down, and goes on when the page is loaded again", async () => {
+  it("says that GitHub is down, and continues when the page is reloaded", async () => {
     await goToGitHub();
     const answer = { status: 503, message: "Unicorn" };
     const down = github.fault({ route: "POST /app-manifests/", when: "before", answer });
     await button("Create GitHub App for octo").click();
     await page.getByText(/GitHub answered 503/).waitFor();
-    await page.getByText(/load this page again/).waitFor();
+    await page.getByText(/load this page again/i).waitFor();
     down.clear();
     await page.reload();
     await page.getByRole("heading", { name: /^Connected as/ }).waitFor();
   });
 
-  it("tells what an exchange without an end may have left on GitHub", async () => {
+  it("says what an unfinished exchange may have left on GitHub", async () => {
     await goToGitHub();
     const lost = github.fault({ route: "POST /app-manifests/", when: "after" });
     await button("Create GitHub App for octo").click();

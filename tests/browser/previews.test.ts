@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { servePreviewHosts } from "../../src/cli/preview/preview-hosts.ts";
 import { type ServedPreviews, servePreviews } from "../../src/cli/preview/serve-previews.ts";
 import { sleepIdlePreviews } from "../../src/coordinator/preview/sleep-preview.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { previewOriginOf } from "../../src/domain/preview-domain.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
@@ -15,7 +15,9 @@ import { requires } from "../support/require.ts";
 const key = "k3y-of-previews";
 const domain = { name: "previews.localhost" };
 
-/** An application with a page, a service worker, a WebSocket that answers in capitals, and faults. */
+/**
+ * An application with a page, a service worker, a WebSocket that answers in capitals, and failures.
+ */
 const application = `
 import { createServer } from "node:http";
 import { createHash } from "node:crypto";
@@ -84,7 +86,7 @@ describe.runIf(requires("chromium"))("a preview in a browser", () => {
       preview: { command: "exec node app.mjs" },
       tasks: [{ id: "app", run: `cat > app.mjs <<'END'\n${application}END\n` }],
     };
-    // Started by nothing but an event.
+    // Started only by an event.
     const data = { project: basename(app.config.dataDir), plan };
     const event = { name: "project/build.requested", id: "previewed", data };
     await fetch(`${server.origin}/e/${key}`, { method: "POST", body: JSON.stringify(event) });
@@ -116,7 +118,7 @@ describe.runIf(requires("chromium"))("a preview in a browser", () => {
     return (await answer.json()) as { items: { status: string; url: string; localUrl: string; projectId: string }[] };
   };
   const shown = async () => (await api("/previews")).items[0]!;
-  /** Sends a request to the server for a host; `fetch` cannot send another Host. */
+  /** Sends a request for a host to the server, because `fetch` cannot send another Host. */
   const ask = (host: string, path: string, headers: Record<string, string> = {}, body = "") =>
     new Promise<{ status: number; headers: Record<string, unknown>; text: string }>((resolve, reject) => {
       const sent = request(`${server.origin}${path}`, {
@@ -153,7 +155,7 @@ describe.runIf(requires("chromium"))("a preview in a browser", () => {
     expect(await page.evaluate("navigator.serviceWorker.getRegistrations().then((all) => all.length)")).toBe(0);
   });
 
-  it("gets requests as they were sent, and its faults and redirects are passed on", async () => {
+  it("gets requests unchanged, and passes its errors and redirects on unchanged", async () => {
     const host = ownHost();
     expect(await ask(host, "/told", {}, "a body")).toMatchObject({ status: 200, text: `${host} a body` });
     expect(await ask(host, "/500")).toMatchObject({ status: 500, text: "broken" });
@@ -175,7 +177,7 @@ describe.runIf(requires("chromium"))("a preview in a browser", () => {
     expect((await ask("127.0.0.1", "/healthz", upgrade)).status).toBe(400);
   });
 
-  it("comes back after it died, and with the first request after it was put to sleep", async () => {
+  it("comes back after it dies, and with the first request after it was put to sleep", async () => {
     await ask(ownHost(), "/die").catch(() => undefined);
     await expect.poll(async () => (await ask(ownHost(), "/")).status, { timeout: 20_000 }).toBe(200);
     passedMs = 2 * 3_600_000;

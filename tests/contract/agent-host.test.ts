@@ -24,7 +24,7 @@ describe("the agent host", () => {
     expect(ended.events.at(-1)).toMatchObject({ wavesmith: 1, kind: "end", end: "finished" });
   });
 
-  it("allows something in the tree once, by the kind of the option and not by its place", async () => {
+  it("allows an action in the tree once, by the kind of the option and not by its position", async () => {
     const ended = await host("write made.txt text");
     expect(ended.said).toContain("chose once");
     expect(ended.events).toContainEqual(expect.objectContaining({ kind: "permission", allowed: true }));
@@ -41,7 +41,7 @@ describe("the agent host", () => {
     },
   );
 
-  it("tells an agent that stops after a refusal why, but not one that goes on", async () => {
+  it("tells an agent that stops after a refusal the reason, but not one that goes on", async () => {
     const noticesOf = async (prompt: string) =>
       (await host(prompt)).events.filter((event) => event.kind === "notice").map(({ text }) => text);
     expect(await noticesOf("write ../outside.txt text")).toEqual([
@@ -54,7 +54,7 @@ describe("the agent host", () => {
     expect((await host("write made.txt text", { readOnly: true })).said).toContain("chose no");
   });
 
-  it("gives an agent what a person says with its next prompt, once its turn has ended", async () => {
+  it("gives an agent a person's message with its next prompt, once its turn has ended", async () => {
     const run = start(requestOf("say working\nrun while [ ! -e go ]; do sleep 0.05; done\nsay turn over"));
     await run.until("working");
     run.tell({ message: 7, by: "ada", text: "write told.txt {prompts}", urgent: false });
@@ -70,7 +70,7 @@ describe("the agent host", () => {
     ]);
   });
 
-  it("interrupts an agent's turn for an urgent message, and goes on with that", async () => {
+  it("interrupts an agent's turn for an urgent message, and continues with it", async () => {
     const run = start(requestOf("say working\nhang\nsay never"));
     await run.until("working");
     run.tell({ message: 7, by: "ada", text: "write told.txt yes", urgent: true });
@@ -80,7 +80,7 @@ describe("the agent host", () => {
     expect(ended.said).not.toContain("never");
   });
 
-  it("survives an agent's output besides its messages", async () => {
+  it("survives other output of an agent between its messages", async () => {
     const ended = await host('noise hello there\nnoise {"half": \nsay fine');
     expect(ended).toMatchObject({ code: 0, said: "fine" });
     expect(ended.noise).toContain("| hello there");
@@ -88,7 +88,7 @@ describe("the agent host", () => {
 
   it.each([
     ["refuse", 10, "refused"],
-    // Cut answers are continued; an agent in a loop first hears that it repeats itself.
+    // Cut answers are continued; an agent in a loop is first told that it repeats itself.
     ["limit", 0, "finished"],
     ["always limit", 12, "limit"],
     ["loop 10", 0, "finished"],
@@ -98,8 +98,8 @@ describe("the agent host", () => {
     ["fail -32603 401 unauthorized", 18, "not-signed-in"],
     ["fail -32603 wavesmith: over budget", 19, "over-budget"],
     ["always loop 10", 16, "stalled"],
-    // Different calls of one tool, told of without their input at first; and one that waits for a
-    // change.
+    // Different calls of one tool, reported without their input at first; and one call that waits
+    // for a change.
     ["varied 6", 0, "finished"],
     ["polls 6", 0, "finished"],
   ])("ends with a code of its own after %s", async (prompt, code, end) => {
@@ -118,7 +118,7 @@ describe("the agent host", () => {
   });
 
   it("reports the last words of an agent that crashed", async () => {
-    expect(endOf(await host("crash"))).toMatchObject({ detail: expect.stringContaining("scripted: crashing") });
+    expect(endOf(await host("crash"))).toMatchObject({ detail: expect.stringMatching(/: scripted: crashing$/) });
   });
 
   it("says that an agent is not installed, or not signed in", async () => {
@@ -126,12 +126,12 @@ describe("the agent host", () => {
     expect((await host("", {}, { SCRIPTED_SIGN_IN: "1" })).code).toBe(18);
   });
 
-  it("ends a silent agent, also one that does not listen", async () => {
+  it("ends a silent agent, even one that does not listen", async () => {
     expect(endOf(await host("hang", { idleMs: 1_500 }))).toMatchObject({ end: "stalled" });
     expect(endOf(await host("deaf", { idleMs: 1_500, graceMs: 200 }))).toMatchObject({ end: "stalled" });
   });
 
-  it("does not take the silence of an agent that waits for a busy provider for its own", async () => {
+  it("does not blame an agent for its silence while it waits for a busy provider", async () => {
     let asked = 0;
     const proxy = createServer((incoming, response) => {
       expect(incoming.headers.authorization).toBe("Bearer wst_test");
@@ -216,7 +216,7 @@ describe("the agent host", () => {
     );
   });
 
-  it("gives the agent a home of its own, the proxy's address and token, and nothing of npm's", async () => {
+  it("gives the agent its own home, the proxy's address and token, and none of npm's variables", async () => {
     const env = { WAVESMITH_MODEL_URL: "http://127.0.0.1:1", WAVESMITH_MODEL_TOKEN: "wst_x", npm_config_registry: "x" };
     const names = ["HOME", "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "OPENAI_BASE_URL", "npm_config_registry"];
     const ended = await host(names.map((name) => `env ${name}\nsay ,`).join("\n"), {}, env);
@@ -254,7 +254,7 @@ describe("an action that an agent may not take", () => {
     expect(existsSync(join(folder(), "two.txt"))).toBe(false);
     const asked = events.filter((event) => event.kind === "question");
     expect(asked).toMatchObject([
-      { name: "q1", title: "Write ../one.txt", reason: expect.stringContaining("outside of its tree"), waitMs: 60_000 },
+      { name: "q1", title: "Write ../one.txt", reason: expect.stringContaining("outside its tree"), waitMs: 60_000 },
       { name: "q2", options: [{ kind: "allow_always" }, { kind: "allow_once" }, { kind: "reject_once" }] },
     ]);
     expect(events.filter((event) => event.kind === "permission")).toMatchObject([
@@ -264,13 +264,13 @@ describe("an action that an agent may not take", () => {
     ]);
   });
 
-  it("is denied when nobody answers in time, and the wait is not taken for silence", async () => {
+  it("is denied when nobody answers in time, and the wait does not count as silence", async () => {
     const ended = await host("write ../one.txt a", { ...asking(3_000), idleMs: 1_500 });
     expect(endOf(ended)).toMatchObject({ end: "finished" });
     expect(permissions(ended)).toMatchObject([{ allowed: false, reason: "nobody answered in time", question: "q1" }]);
   });
 
-  it("is not asked for where nobody is there, nor when no person may allow it either", async () => {
+  it("is not put to anybody if nobody is there, or if no person may allow it", async () => {
     expect((await host("write ../one.txt a")).events.map(({ kind }) => kind)).not.toContain("question");
     const ended = await host("write .git/config a", asking());
     expect(ended.events.map(({ kind }) => kind)).not.toContain("question");
@@ -296,7 +296,7 @@ describe("a secret", () => {
   });
 });
 
-describe("a role that hands in a result", () => {
+describe("a role that submits a result", () => {
   const schema = {
     type: "object",
     properties: { findings: { type: "array", items: { type: "string" } } },
@@ -305,7 +305,7 @@ describe("a role that hands in a result", () => {
   const result = () => ({ schema, file: join(folder(), "out/result.json") });
   const handedIn = () => JSON.parse(readFileSync(join(folder(), "out/result.json"), "utf8"));
 
-  it("does so with the tool submit_result, which refuses values that do not fit the schema", async () => {
+  it("uses the tool submit_result, which refuses values that do not match the schema", async () => {
     const ended = await host('submit {"findings": 1}\nsubmit {"findings": ["one"]}', { result: result() });
     expect(ended.code).toBe(0);
     expect(ended.said).toContain("not accepted");

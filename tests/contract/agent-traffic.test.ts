@@ -23,28 +23,30 @@ import {
 } from "../support/real-agents.ts";
 import { requires } from "../support/require.ts";
 
-// Real agents' requests for the same work, as they were captured. WAVESMITH_CAPTURE=1 captures the
-// requests of a newer version.
+// Real agents' requests for the same work, as captured. WAVESMITH_CAPTURE=1 captures those of a
+// newer version.
 
 const { folder, requestOf, start } = hostFixture("");
 const captures = process.env.WAVESMITH_CAPTURE === "1" && requires("agents");
+// Agents repeat a failed call by themselves, for minutes.
+const idleMs = captures ? 600_000 : 120_000;
 const support = fileURLToPath(new URL("../support", import.meta.url));
 
 interface Scenario {
   readonly name: string;
   readonly model: (agent: RealAgent) => (request: FakeRequest) => FakeAnswer;
   readonly end: string;
-  /** Whether the agent is told something; Gemini CLI reports no results. */
+  /** When the agent is told to try something else; Gemini CLI reports no results. */
   readonly told?: "always" | "where results are seen";
   /** Events that are reported once. */
   readonly shows?: (agent: RealAgent) => readonly object[];
-  /** Those that can be in it; default: all. */
+  /** Events that may be reported; default: all. */
   readonly agents?: readonly RealAgent[];
 }
 
 const counts = (agent: RealAgent, commands: readonly string[]) => commands.map(callsOf(agent).run);
 const times = (count: number, command: string): string[] => Array.from({ length: count }, () => command);
-/** Does these commands, and then always answers this. */
+/** Runs these commands, and then always answers this. */
 const thenAlways =
   (commands: readonly string[], answer: FakeAnswer) =>
   (agent: RealAgent): ((request: FakeRequest) => FakeAnswer) => {
@@ -101,14 +103,29 @@ const scenarios: readonly Scenario[] = [
     agents: ["claude", "opencode"],
   },
   {
+    // Claude Code asks about the file, which it names as the command's location.
+    name: "a command that reads a file outside of its tree",
+    model: (agent) => scriptedModel([callsOf(agent).run("tail -n 1 /dev/null && echo one")]),
+    end: "finished",
+    agents: ["claude", "opencode"],
+  },
+  {
     name: "a new file, and a command that fails",
     model: (agent) => scriptedModel([newFile(agent), callsOf(agent).run("echo one && false")]),
     end: "finished",
     shows: (agent) => [
       { kind: "diff", path: "new.txt", added: 1, removed: 0 },
-      // Gemini CLI does not tell.
+      // Gemini CLI does not say.
       ...(agent === "gemini" ? [] : [{ kind: "tool", title: "echo one && false", status: "failed" }]),
     ],
+  },
+  {
+    // Its title is the unchanged command, so the input adds nothing.
+    name: "a command of two lines",
+    model: (agent) => scriptedModel([callsOf(agent).run("echo one\necho two")]),
+    end: "finished",
+    shows: () => [{ kind: "tool", title: "echo one\necho two", input: undefined, status: "pending" }],
+    agents: ["codex"],
   },
   {
     name: "a todo list",
@@ -127,7 +144,7 @@ const scenarios: readonly Scenario[] = [
 const isLike = (event: object, shown: object): boolean =>
   Object.entries(shown).every(([key, value]) => isDeepStrictEqual((event as Record<string, unknown>)[key], value));
 
-describe.each(realAgents)("%s", { timeout: 240_000 }, (agent) => {
+describe.each(realAgents)("%s", { timeout: captures ? 900_000 : 240_000 }, (agent) => {
   const { version } = findPinned(agent)!;
   let providers: FakeProviders;
   let model: (request: FakeRequest) => FakeAnswer = () => ({ text: "done" });
@@ -142,7 +159,7 @@ describe.each(realAgents)("%s", { timeout: 240_000 }, (agent) => {
     join(support, "agent-traffic", `${agent}-${version}-${name.replace(/\W+/g, "-")}.jsonl`);
 
   const host = (command: string) =>
-    start(requestOf("do as your model says", { command, model: models[agent], idleMs: 120_000, graceMs: 20_000 }), {
+    start(requestOf("do as your model says", { command, model: models[agent], idleMs, graceMs: 20_000 }), {
       WAVESMITH_MODEL_URL: providers.url,
       WAVESMITH_MODEL_TOKEN: "wst_test",
       TMPDIR: folder(),
@@ -164,7 +181,7 @@ describe.each(realAgents)("%s", { timeout: 240_000 }, (agent) => {
   it.each(own)("$name", async (scenario) => {
     const file = fileOf(scenario);
     expect(existsSync(file), `WAVESMITH_CAPTURE=1 captures ${file}`).toBe(true);
-    // The proxy's word on its last call.
+    // The proxy's report on its last call.
     if (scenario.end === "model-error") model = () => ({ status: 500 });
     await fetch(`${providers.url}/v1/messages`, { method: "POST", body: JSON.stringify({ tools: [{}], model: "m" }) });
     const ended = await host(`exec '${process.execPath}' '${support}/replay-agent.mjs' '${file}' '${folder()}'`);

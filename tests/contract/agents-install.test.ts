@@ -14,7 +14,7 @@ import { npmRegistry } from "../support/npm-registry.ts";
 import { requires } from "../support/require.ts";
 
 const wavesmith = fileURLToPath(new URL("../../bin/wavesmith.js", import.meta.url));
-/** The one with the fewest packages. */
+/** The agent with the fewest packages. */
 const opencode = findPinned("opencode")!;
 const canInstall = npmRegistry() !== null && opencode.platforms!.includes("linux-x64") && process.arch === "x64";
 
@@ -46,7 +46,7 @@ describe("agents are pinned", () => {
   });
 });
 
-describe("an install that cannot be", () => {
+describe("an install that is impossible", () => {
   it("says that npm is missing, and where to get it", async () => {
     await expect(install({ PATH: "/nowhere" })).rejects.toMatchObject({
       code: "environment",
@@ -95,7 +95,7 @@ describe("an install that cannot be", () => {
     }
   });
 
-  it("names the platforms that there is a pin for", async () => {
+  it("names the platforms that have a pin", async () => {
     const platform = containerPlatform("riscv64");
     const request = { dataDir, platform, environment: process.env, onProgress: () => undefined };
     await expect(installAgent(opencode, { ...request, signal: AbortSignal.abort() })).rejects.toMatchObject({
@@ -112,7 +112,7 @@ describe.runIf(canInstall)("agents install", { timeout: 300_000 }, () => {
       detached: true,
     });
 
-  it("keeps the old installation when it is killed in the middle, and then installs; again it changes nothing", async () => {
+  it("keeps the old installation if it is killed in the middle, then installs, and then changes nothing", async () => {
     const child = command();
     const half = () =>
       existsSync(join(folder(), "agents", "opencode")) && versions().some((name) => name.endsWith(".draft"));

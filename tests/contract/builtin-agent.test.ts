@@ -51,7 +51,7 @@ describe("the built-in agent", () => {
     symlinkSync("/etc/hostname", join(tree(), "out.png"));
     for (const [image, why] of [
       ["none.png", "is not in its tree"],
-      ["out.png", "is a link to a file outside of its tree"],
+      ["out.png", "is a link to a file outside its tree"],
     ] as const) {
       const detail = expect.stringContaining(`the image ${image} of its instructions ${why}`);
       expect(endOf(await build("make the page", { images: [image] }))).toMatchObject({ end: "not-started", detail });
@@ -59,7 +59,7 @@ describe("the built-in agent", () => {
     expect(agent.providers.requests).toEqual([]);
   });
 
-  it("lets the model read what a person says between two tool calls, and before its work ends", async () => {
+  it("lets the model read a person's message between two tool calls, and before its work ends", async () => {
     let tell: (message: number, text: string) => void = () => undefined;
     agent.answers = ({ number, body }) => {
       const read = JSON.stringify(body);
@@ -115,7 +115,7 @@ describe("the built-in agent", () => {
     expect(agent.providers.requests).toHaveLength(9);
   });
 
-  it("never overwrites what somebody else changed since it read it", async () => {
+  it("never overwrites a file that somebody else has changed since it read it", async () => {
     writeFileSync(join(tree(), "shared.txt"), "one\n");
     agent.answers = ({ number }) => {
       if (number === 1) return { tools: [{ name: "read_file", input: { path: "shared.txt" } }] };
@@ -132,7 +132,7 @@ describe("the built-in agent", () => {
 
   it.each([
     ["a file it has not read", { path: "known.txt", content: "x" }, "before you change it"],
-    ["a file outside of its tree", { path: "../out.txt", content: "x" }, "outside of your tree"],
+    ["a file outside of its tree", { path: "../out.txt", content: "x" }, "outside your tree"],
     ["a hook of git", { path: ".git/hooks/pre-commit", content: "x" }, "do not touch files in .git"],
   ])("does not write %s, and tells the model why", async (_what, input, why) => {
     writeFileSync(join(tree(), "known.txt"), "known");
@@ -150,7 +150,7 @@ describe("the built-in agent", () => {
     expect(toldModel()).toContain("it was not allowed");
   });
 
-  it("ends a command that takes too long, with all it started", async () => {
+  it("ends a command that takes too long, with every process it started", async () => {
     calling({ name: "exec", input: { command: "echo begun; sleep 999 & sleep 999", timeoutSeconds: 1 } });
     await build("run");
     expect(toldModel()).toContain("begun\\n\\n[ended after 1 s]");
@@ -175,7 +175,7 @@ describe("the built-in agent", () => {
     expect(endOf(await build("work", { model }))).toMatchObject({ end: "over-budget" });
   });
 
-  it("tells the model about tool calls that make no sense, and continues", async () => {
+  it("tells the model about invalid tool calls, and continues", async () => {
     calling({ name: "no_such_tool", input: {} }, { name: "read_file", input: { wrong: 1 } });
     expect(endOf(await build("work"))).toMatchObject({ end: "finished" });
   });
@@ -195,7 +195,7 @@ describe("the built-in agent", () => {
   });
 
   it.each(["anthropic:claude-test", "google:gemini-test"])(
-    "hands in a result by the tool it is given (%s)",
+    "submits a result with the tool it is given (%s)",
     async (model) => {
       const result = {
         schema: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },

@@ -60,7 +60,7 @@ describe("a conversation that outgrows its model's window", () => {
 });
 
 describe("an answer without an end", () => {
-  it("is continued when it was cut at its limit, and half a tool call is not taken for a whole one", async () => {
+  it("is continued if it was cut at its limit, and half a tool call does not count", async () => {
     agent.answers = ({ number }) =>
       number === 1 ? { text: "I begin with", atLimit: true } : number === 2 ? { text: "the end" } : { text: "?" };
     const ended = await build("write");
@@ -69,7 +69,7 @@ describe("an answer without an end", () => {
     expect(agent.providers.requests).toHaveLength(2);
   });
 
-  it("is not taken for the end of the work when it cannot be read", async () => {
+  it("does not count as the end of the work if it cannot be read", async () => {
     agent.answers = () => ({ raw: "<html>Welcome</html>" });
     for (const model of ["anthropic:claude-test", "openai:gpt-test", "google:gemini-test", "compatible:llama"]) {
       expect(endOf(await build("work", { model }))).toMatchObject({ end: "model-error" });
@@ -78,7 +78,7 @@ describe("an answer without an end", () => {
 });
 
 describe("the first message", () => {
-  it("has the instructions, cached, the repository's own, and what the tree is like", async () => {
+  it("has the instructions, cached, those of the repository, and an overview of the tree", async () => {
     writeFileSync(join(tree(), "AGENTS.md"), "Use tabs.");
     writeFileSync(join(tree(), "CLAUDE.md"), "Use tabs.");
     calling({ name: "exec", input: { command: "true" } });
@@ -139,7 +139,7 @@ describe("a tool", () => {
     expect(JSON.stringify(bodies().at(-1).messages.slice(1))).not.toContain("b.md");
   });
 
-  it("runs a program beside the agent, gives its output, and ends it with the agent", async () => {
+  it("runs a program beside the agent, returns its output, and ends it with the agent", async () => {
     calling(
       { name: "start_program", input: { command: "echo $$ > pid; echo listening; exec tail -f /dev/null" } },
       { name: "exec", input: { command: "while ! test -s pid; do sleep 0.05; done; sleep 0.2" } },
@@ -148,11 +148,11 @@ describe("a tool", () => {
     await build("serve");
     expect(toldModel()).toContain("listening\\n\\n[still running]");
     const pid = Number(readFileSync(join(tree(), "pid"), "utf8"));
-    // Whoever inherited it reaps it in its own time.
+    // The process that inherited it reaps it in its own time.
     await expect.poll(() => existsSync(`/proc/${pid}`), { timeout: 10_000 }).toBe(false);
   });
 
-  it("shows people what is to be done", async () => {
+  it("shows people what to do", async () => {
     const entries = [
       { content: "read", status: "completed" },
       { content: "write", status: "pending" },

@@ -5,7 +5,7 @@ import { endOf } from "../support/agent-host.ts";
 import { builtinFixture } from "../support/builtin-agent.ts";
 import type { FakeRequest } from "../support/fake-providers.ts";
 
-// The helpers of the built-in agent: conversations of their own for parts of its task.
+// The built-in agent's helpers: separate conversations for parts of its task.
 
 const agent = builtinFixture();
 const { tree, build } = agent;
@@ -47,7 +47,7 @@ it("gives a part of its task to a helper, and reads only the helper's report", a
   );
 });
 
-it("gives a helper neither helpers, nor the todo list, nor the task's result", async () => {
+it("gives a helper no helpers, no todo list and no way to submit the task's result", async () => {
   const result = { schema: { type: "object" }, file: join(agent.folder(), "result.json") };
   agent.answers = (request) => {
     if (isHelper(request)) return { text: "nothing" };

@@ -10,7 +10,7 @@ import { bundle } from "../../src/sandbox/guest/guest-program.ts";
 import { commandOf, endOf, hostFixture } from "../support/agent-host.ts";
 import { type FakeAnswer, type FakeProviders, startFakeProviders } from "../support/fake-providers.ts";
 
-// What the built-in agent has besides its files and commands: pages, MCP servers and skills.
+// The built-in agent's tools besides files and commands: pages, MCP servers and skills.
 
 const { folder, requestOf, start } = hostFixture(commandOf("builtin-agent"));
 let providers: FakeProviders;
@@ -22,7 +22,9 @@ beforeEach(async () => {
 });
 afterEach(() => providers.close());
 
-/** Runs the agent, whose model makes one call; resolves with what the model is told last. */
+/**
+ * Runs the agent, whose model makes one call; resolves with the last thing that the model is told.
+ */
 async function told(more: Partial<AgentHostRequest> = {}): Promise<string> {
   const env = { WAVESMITH_MODEL_URL: providers.url, WAVESMITH_MODEL_TOKEN: "wst_test" };
   const ended = await start(requestOf("do it", { model: "anthropic:claude-test", ...more }), env).ended;
@@ -81,7 +83,7 @@ it("goes on without an MCP server that does not start, and says so", async () =>
   expect(events).toContainEqual(expect.objectContaining({ kind: "notice", text }));
 });
 
-it("lists the role's skills in its prompt, those that are there", async () => {
+it("lists the role's existing skills in its prompt", async () => {
   const skill = join(folder(), "tree/docs/skills/review");
   mkdirSync(skill, { recursive: true });
   writeFileSync(join(skill, "SKILL.md"), "---\nname: review\ndescription: for reviews\n---\n# Review\n");

@@ -19,7 +19,7 @@ describe("the data directory of a database", () => {
     await rm(root, { recursive: true });
   });
 
-  /** `commits`: those that the directory has. */
+  /** `commits`: the commits that the directory holds. */
   const use = (name: string, said: { claims?: boolean; isEmbedded?: boolean; commits?: string[] } = {}) =>
     checkDataDirectory({
       pool: database.pool,
@@ -47,7 +47,7 @@ describe("the data directory of a database", () => {
   }
   const forget = () => database.pool.query("update installations set data_dir_id = null, data_dir_path = null");
 
-  it("is the first that is used; any other is refused with where that is, by commands that only read, too", async () => {
+  it("is the first that is used; any other is refused with that one's path, even by commands that only read", async () => {
     await use("first", { claims: false });
     expect(await markOf("first"), "who only reads marks nothing").toBeNull();
     await use("first");
@@ -63,13 +63,13 @@ describe("the data directory of a database", () => {
     await expect(use("second")).rejects.toEqual(refusal(/./, new RegExp(`echo ${mark} > .*/second/data-directory-id`)));
   });
 
-  it("is one alone when two begin at once", async () => {
+  it("is only one when two begin at once", async () => {
     const ends = await Promise.allSettled(["first", "second", "first", "second"].map((name) => use(name)));
     expect(ends.filter(({ status }) => status === "fulfilled")).toHaveLength(2);
     expect([await markOf("first"), await markOf("second")].filter((mark) => mark !== null)).toHaveLength(1);
   });
 
-  it("of before there were marks is the one that has the commits of a build, and no other", async () => {
+  it("is recognised by the commits of its builds if it is from before there were marks", async () => {
     await built();
     await expect(use("second", { commits: ["proj old"] })).rejects.toEqual(refusal(/none of their commits/, /--data/));
     expect(await markOf("second")).toBeNull();
@@ -77,7 +77,7 @@ describe("the data directory of a database", () => {
     await expect(use("second", { commits: ["proj new"] })).rejects.toEqual(refusal(/work in the data directory/, /./));
   });
 
-  it("is known again by its commits when its mark or the database's is lost", async () => {
+  it("is recognised by its commits if its mark or the database's is lost", async () => {
     await use("first");
     await built();
     const mark = await markOf("first");
@@ -85,13 +85,13 @@ describe("the data directory of a database", () => {
     await expect(use("second")).rejects.toEqual(refusal(/work in the data directory/, /first/));
     await use("first", { commits: ["proj new"] });
     expect(await markOf("first")).toBe(mark);
-    await forget(); // restored from a copy of before
+    await forget(); // restored from an earlier copy
     await expect(use("second")).rejects.toEqual(refusal(/none of their commits/, /--data/));
     await use("first", { commits: ["proj new"] });
     expect(await markOf("first")).toBe(mark);
   });
 
-  it("may be moved, and not be copied", async () => {
+  it("may be moved, but not copied", async () => {
     await use("first");
     await rename(join(root, "first"), join(root, "moved"));
     await use("moved", { claims: false });
@@ -105,7 +105,7 @@ describe("the data directory of a database", () => {
     await use("moved");
   });
 
-  it("with the database in it is always its own, also as a copy", async () => {
+  it("always belongs to the database inside it, even as a copy", async () => {
     await use("first", { isEmbedded: true });
     await cp(join(root, "first"), join(root, "copy"), { recursive: true });
     await use("copy", { isEmbedded: true });

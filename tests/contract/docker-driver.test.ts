@@ -46,8 +46,17 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
   const look = async (script: string) => (await shell((await driver.ensure(spec())).guest, script)).stdout;
   const mounted = async () =>
     (await look("cat /proc/mounts")).split("\n").map((line) => {
-      const [source, place = "", type, options = ""] = line.split(" ");
-      return { source, place, type, options: options.split(",") };
+      const [, place = "", type, options = ""] = line.split(" ");
+      return { place, type, options: options.split(",") };
+    });
+
+  /** The mounts of the host's files, on a disk or in its memory; not the container's own file systems. */
+  const mountedFromHost = async () =>
+    (await look("cat /proc/self/mountinfo")).split("\n").flatMap((line) => {
+      const [, , , root, place = "", options = ""] = line.split(" ");
+      const [type, source] = line.split(" - ")[1]?.split(" ") ?? [];
+      const isPart = type === "tmpfs" && root !== "/" && !place.startsWith("/proc/");
+      return source?.startsWith("/dev/") || isPart ? [{ place, options: options.split(",") }] : [];
     });
 
   it("uses the engine's runtime that the settings name, and says so", async () => {
@@ -79,7 +88,7 @@ mkdir closed && head -c 30000000 /dev/zero > closed/file && chmod 0 closed`;
     await driver.remove(other, { volume: true });
   });
 
-  it("runs nothing but its guest as root, and that with three rights", async () => {
+  it("runs only its guest as root, with three capabilities", async () => {
     expect(await look("id -u; id -G | wc -w")).toMatch(/^2\d{4}\n1\n$/);
     const owners = await look("stat -c %u /proc/[0-9]* | sort -u");
     expect(owners).toMatch(/^0\n2\d{4}\n$/);
@@ -116,9 +125,9 @@ mkdir closed && head -c 30000000 /dev/zero > closed/file && chmod 0 closed`;
     );
   });
 
-  it("shows nothing of the host but the egress folder, which is read-only", async () => {
-    const fromDisks = (await mounted()).filter(({ source }) => source?.startsWith("/dev/"));
-    const places = fromDisks.map(({ place }) => place).sort();
+  it("shows nothing of the host except the egress folder, which is read-only", async () => {
+    const fromHost = await mountedFromHost();
+    const places = fromHost.map(({ place }) => place).sort();
     expect(places).toEqual([
       "/etc/hostname",
       "/etc/hosts",
@@ -127,7 +136,7 @@ mkdir closed && head -c 30000000 /dev/zero > closed/file && chmod 0 closed`;
       "/usr/sbin/docker-init",
       "/workspace",
     ]);
-    const writable = fromDisks.filter(({ options }) => options.includes("rw")).map(({ place }) => place);
+    const writable = fromHost.filter(({ options }) => options.includes("rw")).map(({ place }) => place);
     expect(writable).toEqual(["/workspace"]);
     expect(
       await look("touch /run/wavesmith-egress/x 2>&1; ln -s /var/run/docker.sock /run/wavesmith-egress/y 2>&1"),
@@ -154,7 +163,7 @@ mkdir closed && head -c 30000000 /dev/zero > closed/file && chmod 0 closed`;
     expect(await look("cat /proc/net/route | wc -l; ls /sys/class/net")).toBe("1\nlo\n");
   });
 
-  it("is kept to its limits by the kernel", async () => {
+  it("is held to its limits by the kernel", async () => {
     const cgroup = async (v1: string, v2: string) =>
       (await look(`cat /sys/fs/cgroup/${v1} 2>/dev/null || cat /sys/fs/cgroup/${v2}`)).trim();
     expect(await cgroup("memory/memory.limit_in_bytes", "memory.max")).toBe(String(smallLimits.memoryBytes));
@@ -167,7 +176,7 @@ mkdir closed && head -c 30000000 /dev/zero > closed/file && chmod 0 closed`;
     expect(await look("df -k /dev/shm | tail -1 | awk '{print $2}'")).toBe("65536\n");
   });
 
-  it("says so when a job ran out of memory, and lives on", async () => {
+  it("says so when a job ran out of memory, and keeps running", async () => {
     const { guest, bootId } = await driver.ensure(spec());
     const eat = "const a=[]; for(;;) a.push(Buffer.alloc(16<<20, 1))";
     await guest.startJob("hungry", {
@@ -182,7 +191,7 @@ mkdir closed && head -c 30000000 /dev/zero > closed/file && chmod 0 closed`;
     expect((await driver.find(projectId))?.bootId).toBe(bootId);
   });
 
-  it("stands a fork bomb: others still get in, and end it", async () => {
+  it("survives a fork bomb: others still get in, and end it", async () => {
     const { guest, bootId } = await driver.ensure(spec());
     const bomb = [
       "import os, time",
@@ -203,7 +212,7 @@ mkdir closed && head -c 30000000 /dev/zero > closed/file && chmod 0 closed`;
     expect((await driver.ensure(spec())).bootId).toBe(bootId);
   });
 
-  it("follows no link that was planted to lead out of the volume", async () => {
+  it("follows no planted link that leads out of the volume", async () => {
     const { guest } = await driver.ensure(spec());
     await shell(guest, "ln -sfn /etc lure; ln -sfn /run/wavesmith-egress way; ln -sfn /etc/passwd names");
     for (const path of ["work/lure/passwd", "work/names", "work/way/../../etc/passwd"]) {
@@ -250,7 +259,7 @@ mkdir closed && head -c 30000000 /dev/zero > closed/file && chmod 0 closed`;
     await driver.remove(small, { volume: true });
   });
 
-  it("is archived beside it while it runs, and the archiving ends when nobody wants it any more", async () => {
+  it("has its volume archived while it runs, and the archiving ends when nobody wants it any more", async () => {
     const packed = newProject();
     const { guest } = await driver.ensure(specOf(packed));
     await shell(guest, "head -c 300M /dev/urandom > big");
@@ -328,7 +337,7 @@ describe("the streams of a container", () => {
     }
   });
 
-  it("are read no further than somebody reads on", async () => {
+  it("are read only as far as the reader asks", async () => {
     const socket = new PassThrough({ highWaterMark: 1024 });
     const streams = new StandardStreams(socketOf(socket));
     let written = 0;

@@ -17,7 +17,7 @@ import {
 import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 import { requires } from "../support/require.ts";
 
-// The image of Docker sandboxes, on a real engine: its content, its boot, its build.
+// The image of Docker sandboxes, on a real engine: its content, its start, its build.
 
 const own = "uid=0,gid=0,mode=0700,exec";
 const places = { "/tmp": "exec", "/run/wavesmith": own, "/workspace": own };
@@ -50,7 +50,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
     });
     try {
       await container.start();
-      // As a stream: the library takes a log that is one JSON object apart.
+      // As a stream, because the library takes a log that is one JSON object apart.
       const log = (await container.logs({ follow: true, stdout: true, stderr: true })) as unknown as Readable;
       let output = "";
       for await (const chunk of log.setEncoding("utf8")) output += chunk;
@@ -105,8 +105,8 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
   const certificates = "/usr/local/share/ca-certificates";
 
   /**
-   * The base of this machine's image where it was made by .ci/sandbox-image, so that every layer is
-   * known already.
+   * The base of this machine's image, if .ci/sandbox-image made it, so that every layer is known
+   * already.
    */
   async function requestFor(folder: string): Promise<ImageRequest> {
     const images = await docker.listImages({ filters: { reference: ["wavesmith-test-base"] } });
@@ -156,7 +156,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
   it("stops building when it is interrupted, and leaves nothing of the build", async () => {
     await inFolder(async (folder) => {
       const abort = new AbortController();
-      // A base with nothing known above it: the first step that works takes its time.
+      // A base above which the engine knows no layer: the first step that works takes a while.
       const request = { ...(await requestFor(folder)), base: imageName() };
       const known = new Set((await unlabelled(docker)).map(({ Id }) => Id));
       const images = new Set(await danglingImages());
@@ -169,7 +169,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
         .poll(async () => (await unlabelled(docker)).filter(({ Id }) => !known.has(Id)), { timeout: 60_000 })
         .toEqual([]);
       await expect(docker.getImage(name).inspect()).rejects.toMatchObject({ statusCode: 404 });
-      // The engine keeps the steps that were done, as a cache.
+      // The engine keeps finished steps as a cache.
       for (const id of await danglingImages()) if (!images.has(id)) await docker.getImage(id).remove();
     });
   }, 600_000);

@@ -1,5 +1,4 @@
-// A process of its own that starts a sandbox's proxy. Its argument is the request. Prints
-// the folder.
+// A separate process that starts a sandbox's proxy. Its argument is the request. Prints the folder.
 import { setInterval } from "node:timers";
 import { type EgressRequest, startEgress } from "../../src/sandbox/egress/egress.ts";
 

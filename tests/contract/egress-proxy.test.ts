@@ -8,7 +8,7 @@ import { createServer as createSecureServer } from "node:tls";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { kindOfAddress } from "../../src/sandbox/egress/addresses.ts";
-import { createDecisionLog, readDecisions } from "../../src/sandbox/egress/decisions.ts";
+import { createDecisionLog, readDecisions } from "../../src/sandbox/egress/decision-log.ts";
 import { createProxy, type ProxyLimits } from "../../src/sandbox/egress/proxy.ts";
 import { createRules } from "../../src/sandbox/egress/rules.ts";
 
@@ -18,7 +18,7 @@ const log = join(folder, "decisions.jsonl");
 const servers: NetServer[] = [];
 const portOf = (server: NetServer) => (server.address() as AddressInfo).port;
 
-/** Loopback stands in for the internet here: the proxy of a sandbox never goes there. */
+/** Loopback stands in for the internet here, because a sandbox's proxy never goes there. */
 const kindOf = (address: string) => (address === "127.0.0.1" ? ("public" as const) : kindOfAddress(address));
 const addresses: Record<string, readonly (readonly string[])[]> = {
   "up.example": [["127.0.0.1"]],
@@ -55,7 +55,7 @@ async function listen(server: NetServer): Promise<number> {
   return portOf(server);
 }
 
-/** A proxy of a plan that names these hosts. */
+/** A proxy for a plan that names these hosts. */
 function proxyFor(hosts: readonly string[], limits: Partial<ProxyLimits> = {}): Promise<number> {
   const rules = createRules({ mode: "allowlist", hosts }, kindOf);
   return listen(createProxy({ rules: () => rules, lookup, decisions: createDecisionLog(openSync(log, "a+")), limits }));
@@ -98,8 +98,7 @@ afterAll(() => {
 });
 
 /**
- * Sends bytes as they stand and gives back everything that comes until the proxy closes the
- * connection.
+ * Sends bytes unchanged, and returns everything that comes until the proxy closes the connection.
  */
 function raw(bytes: string | Buffer, port = proxy): Promise<string> {
   return new Promise((resolve) => {
@@ -183,7 +182,7 @@ describe("a request through the proxy", () => {
       /^HTTP\/1\.1 502 [\s\S]*nobody\.example:1 is allowed and does not answer: ECONNREFUSED\n$/,
     );
     expect(await get("http://unknown.wild.example/")).toMatch(
-      /^HTTP\/1\.1 502 [\s\S]*unknown\.wild\.example is allowed and has no address: ENOTFOUND\n$/,
+      /^HTTP\/1\.1 502 [\s\S]*unknown\.wild\.example is allowed but has no address: ENOTFOUND\n$/,
     );
   });
 });
@@ -259,14 +258,14 @@ describe("the proxy denies", () => {
     expect(await get("http://private.wild.example/")).toMatch(/403 [\s\S]*allow: \["private\.wild\.example"\]/);
   });
 
-  it("a second answer of the name server: a connection goes to an address that was checked", async () => {
+  it("a second answer of the name server, because a connection goes to the checked address", async () => {
     expect(statusOf(await get(`http://rebinds.example:${up}/`))).toBe(200);
     expect(asked).toEqual(["rebinds.example"]);
     expect(statusOf(await get(`http://rebinds.example:${up}/`))).toBe(403);
     expect(statusOf(await get(`http://mixed.example:${up}/`))).toBe(200);
   });
 
-  it("an upgrade: the server is asked without it, and the connection stays one of requests", async () => {
+  it("an upgrade: the server gets the request without it, and the connection stays HTTP", async () => {
     const reply = await get(
       `http://up.example:${up}/`,
       "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n",
@@ -332,7 +331,7 @@ describe("the decisions", () => {
     expect(readFileSync(log, "utf8")).not.toContain("secret");
   });
 
-  it("stay within their size, the latest of them whole", () => {
+  it("stay within their size limit, and the latest are complete", () => {
     const path = join(folder, "bounded.jsonl");
     const decisions = createDecisionLog(openSync(path, "a+"), () => new Date(0), 2_000);
     for (let port = 1; port <= 500; port += 1)
@@ -343,7 +342,7 @@ describe("the decisions", () => {
     expect(ports).toEqual(ports.map((_, index) => 501 - ports.length + index));
   });
 
-  it("go on after a disk without room, and say that some are missing", () => {
+  it("continue after the disk was full, and say that some are missing", () => {
     const path = join(folder, "read-only.jsonl");
     writeFileSync(path, "");
     const decisions = createDecisionLog(openSync(path, "r"));
@@ -364,7 +363,7 @@ describe("real programs that know the proxy only from their environment", () => 
       ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
     );
 
-  /** Serves a folder of files under this name, from now on through the proxy alone. */
+  /** Serves a folder of files under this name, from now on only through the proxy. */
   async function serveFolder(name: string, root: string): Promise<string> {
     const server = createServer((request, response) => {
       const url = request.url!.split("?")[0]!;
@@ -408,7 +407,7 @@ describe("real programs that know the proxy only from their environment", () => 
     expect(stdout).toBe("secret");
   });
 
-  it("git clones over HTTP, and cannot from a host that is not allowed", async () => {
+  it("git clones over HTTP, but not from a host that is not allowed", async () => {
     const origin = join(folder, "origin");
     const git = (...args: string[]) =>
       execFileSync("git", ["-C", origin, "-c", "user.name=t", "-c", "user.email=t@example.org", ...args]);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ProjectId } from "../../src/domain/ids.ts";
-import { readDecisions } from "../../src/sandbox/egress/decisions.ts";
+import { readDecisions } from "../../src/sandbox/egress/decision-log.ts";
 import { createEgressDenials } from "../../src/sandbox/egress/denials.ts";
 import {
   decisionsOf,
@@ -38,7 +38,7 @@ afterEach(async () => {
   expect(processesWith(dataDir)).toEqual([]);
 });
 
-/** The folder's sockets have to be reached by a short path. */
+/** Sockets in the folder have to be reached by a short path. */
 async function reach(folder: string, name: string): Promise<Socket> {
   const { openSync, closeSync } = await import("node:fs");
   const fd = openSync(folder, "r");
@@ -88,7 +88,7 @@ function anotherProcess(asked: EgressRequest & { hang?: boolean }) {
 }
 
 describe("the proxy of a sandbox", () => {
-  it("is one, however many processes ask for it at once", async () => {
+  it("is only one, however many processes ask for it at once", async () => {
     const asked = [...[1, 2, 3].map(() => startEgress(request).then(({ folder }) => folder))];
     const folders = await Promise.all([...asked, ...[1, 2].map(() => anotherProcess(request).folder)]);
     expect(new Set(folders).size).toBe(1);
@@ -96,7 +96,7 @@ describe("the proxy of a sandbox", () => {
     expect(await askFor(folders[0]!, "two.example:443")).toMatch(/^HTTP\/1\.1 403 two\.example is not among the hosts/);
   });
 
-  it("outlives the process that started it, and has nothing of its environment", async () => {
+  it("outlives the process that started it, and inherits none of its environment", async () => {
     const starter = anotherProcess({ ...request, hang: true });
     const folder = await starter.folder;
     await starter.kill();
@@ -192,7 +192,7 @@ describe("the proxy of a sandbox", () => {
     await removeEgress(request);
   });
 
-  it("is missing where nothing is allowed: the folder is there for other ways out", async () => {
+  it("is missing where nothing is allowed, although the folder exists for other ways out", async () => {
     await startEgress(request);
     const { folder } = await startEgress({ ...request, policy: { mode: "none", hosts: [] } });
     expect(proxies()).toEqual([]);

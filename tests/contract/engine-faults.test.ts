@@ -30,8 +30,8 @@ const leases = async () => (await pool.query("SELECT * FROM engine.jobs WHERE ho
 const runs = async () => (await pool.query("SELECT status, output FROM engine.runs ORDER BY id")).rows;
 
 /**
- * One of everything: a row of steps, an event sent, parallel steps, and a function that the event
- * starts.
+ * One of everything: several steps in a row, a sent event, parallel steps, and a function that the
+ * event starts.
  */
 const everything = (client: Inngest) => [
   client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0, concurrency: 1 }, async ({ step }) => {
@@ -69,7 +69,7 @@ describe("an engine that dies", () => {
       };
       const first = keep(await engineWith(database, everything, { crashPoint }));
       first.engine.start("all");
-      first.engine.send([event("1")]).catch(() => undefined); // it may die of it
+      first.engine.send([event("1")]).catch(() => undefined); // it may fail because of that
       await Promise.race([
         dead.opened,
         until(async () => (await runs()).filter((run) => run.status === "completed").length === 2),
@@ -82,14 +82,14 @@ describe("an engine that dies", () => {
       await second.engine.idle();
       const stored = await pool.query("SELECT 1 FROM engine.steps");
       expect(stored.rowCount).toBe(6);
-      // At most the step under way when it died has run twice.
+      // At most the step in progress when the engine died has run twice.
       expect(new Set(log)).toEqual(new Set(["one", "left", "right", "last", "told"]));
       expect(log.length).toBeLessThanOrEqual(7);
       expect(await leases()).toEqual([]);
     }
   });
 
-  it("has its calls adopted at once, long before their lease ends, and steps it kept do not run again", async () => {
+  it("has its calls adopted at once, long before their leases end, and no stored step runs again", async () => {
     const stuck = gate();
     const functions = (client: Inngest) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0 }, async ({ step }) => {
@@ -130,7 +130,7 @@ describe("an engine that is held up", () => {
         return by;
       }),
     ];
-    // Renewal is due only after the lease has lapsed, as for a process that was stopped (SIGSTOP).
+    // Renewal comes only after the lease has expired, as for a process that was stopped (SIGSTOP).
     const slow = keep(await engineWith(pool, functions("slow"), { leaseMs: 1_000_000_000 }));
     slow.engine.start("all");
     await slow.engine.send([event("1")]);
@@ -167,7 +167,7 @@ describe("an engine that is held up", () => {
 });
 
 describe("stopping", () => {
-  it("waits for the calls under way, then gives back the others", async () => {
+  it("waits for the running calls, then releases the others", async () => {
     const [short, long] = [gate(), gate()];
     const functions = (client: Inngest) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0 }, async ({ event }) => {
@@ -217,7 +217,7 @@ describe("a database that goes away", () => {
         .query(
           "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
         )
-        .catch(() => undefined); // that connection may itself be one that was just killed
+        .catch(() => undefined); // that connection itself may have just been killed
     }
     await until(async () => (await completed().catch(() => 0)) === 40);
     expect((await runs()).every((run) => run.status === "completed")).toBe(true);

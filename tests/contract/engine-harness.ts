@@ -12,7 +12,7 @@ export interface World {
   readonly client: Inngest.Any;
 }
 
-/** An engine with functions, not started. */
+/** Creates an engine with functions; it is not started. */
 export async function engineWith(
   database: EngineDatabase,
   functions: (client: Inngest) => InngestFunction.Any[],
@@ -33,13 +33,13 @@ export async function engineWith(
 
 export interface MortalDatabase extends EngineDatabase {
   /**
-   * Ends everything this handle has, as the death of its process would: its sessions go, what is
-   * under way never returns.
+   * Ends everything this handle has, as the death of its process would: its sessions end, and
+   * running calls never return.
    */
   die(): void;
 }
 
-/** A handle on a database that can be cut off, to end an engine without its doing. */
+/** Creates a handle on a database that can be cut off, to end an engine without its cooperation. */
 export function mortal(pool: Pool): MortalDatabase {
   let dead = false;
   const clients = new Set<PoolClient>();
@@ -96,8 +96,8 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
 const deadlockDetected = "40P01";
 
 /**
- * An engine that was given no time to stop may be in the middle of a transaction; of two who wait
- * for each other one is refused.
+ * An engine that had no time to stop may be in the middle of a transaction; if two of them wait for
+ * each other, one is refused.
  */
 export async function emptyEngine(pool: Pool): Promise<void> {
   await until(async () => {

@@ -54,7 +54,7 @@ describe("events", () => {
     expect(log).toEqual(["ran"]);
   });
 
-  it("of one id and different names are different events", async () => {
+  it("with one id and different names are different events", async () => {
     const { engine } = await world((client) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/*" }], retries: 0 }, async ({ event }) => {
         log.push(event.name);
@@ -85,7 +85,7 @@ describe("events", () => {
     expect(log.sort()).toEqual(["agent/execution.a.b", "agent/execution.backend"]);
   });
 
-  it("reach the function whole, strange characters included", async () => {
+  it("reach the function complete, strange characters included", async () => {
     const data = { text: "nul \u0000, half \ud800, \u{1f600}", nested: { z: 1, a: [null, 1.5] } };
     const { engine } = await world((client) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0 }, async ({ event, step, runId }) => {
@@ -146,7 +146,7 @@ describe("steps", () => {
     expect(log.sort()).toEqual(["first", "left", "right", "right again", "twice", "twice"]);
   });
 
-  it("in parallel are under way at the same time", async () => {
+  it("in parallel run at the same time", async () => {
     const both = [gate(), gate()] as const;
     const { engine } = await world((client) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0 }, async ({ step }) => {
@@ -226,7 +226,7 @@ describe("failures", () => {
     expect(await runsOf("app-f-failure")).toMatchObject([{ status: "completed" }]);
   });
 
-  it("of the function itself are tried again too, and a step that ran is not", async () => {
+  it("of the function itself are retried too, but without repeating finished steps", async () => {
     const { engine } = await world((client) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 3 }, async ({ step, attempt }) => {
         await step.run("once", () => log.push("once"));
@@ -241,7 +241,7 @@ describe("failures", () => {
     expect(await runsOf("app-f")).toEqual([{ status: "completed", output: 2 }]);
   });
 
-  it("that say so are final", async () => {
+  it("are final if they say so", async () => {
     const { engine } = await world((client) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 5 }, async () => {
         log.push("tried");
@@ -255,7 +255,7 @@ describe("failures", () => {
     expect(await runsOf("app-f")).toMatchObject([{ status: "failed", output: { message: "never" } }]);
   });
 
-  it("wait as long as RetryAfterError asks, else as long as the engine's own delays say", async () => {
+  it("wait as long as RetryAfterError asks, otherwise as long as the engine's own delays", async () => {
     const nowMs = 1_000_000_000_000;
     const { engine } = await world(
       (client) => [
@@ -278,7 +278,7 @@ describe("failures", () => {
     ]);
   });
 
-  it("of a step may be caught by the function", async () => {
+  it("may be caught by the function if a step failed", async () => {
     const { engine } = await world((client) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0 }, async ({ step }) => {
         const caught = await step
@@ -327,7 +327,7 @@ describe("order and limits", () => {
     expect(log).toEqual(Array.from({ length: 20 }, (_, n) => `${n}`));
   });
 
-  it("run no more at once per key than the limit, over two engines", async () => {
+  it("run no more at once per key than the limit, across two engines", async () => {
     const running: string[] = [];
     const seven = gate();
     const functions = (client: Inngest) => [
@@ -363,7 +363,7 @@ describe("order and limits", () => {
     expect((await runsOf("app-f")).every((run) => run.status === "completed")).toBe(true);
   });
 
-  it("let a key that is free pass one that is full", async () => {
+  it("let a free key pass a full one", async () => {
     const held = gate();
     const { engine } = await world(
       (client) => [
@@ -392,7 +392,7 @@ describe("order and limits", () => {
     expect(log).toHaveLength(31);
   });
 
-  it("claim only the partitions served, and those of nobody; a set may grow", async () => {
+  it("claim only the served partitions, and those of nobody; a set may grow", async () => {
     const serves = new Set(["one"]);
     const { engine } = await world(
       (client) => [
@@ -427,7 +427,7 @@ describe("order and limits", () => {
 });
 
 describe("crons", () => {
-  it("fire once per tick over two engines, and once for any number of missed ticks", async () => {
+  it("fire once per tick across two engines, and once for any number of missed ticks", async () => {
     let nowMs = Date.UTC(2026, 0, 1, 0, 0, 30);
     const functions = (client: Inngest) => [
       client.createFunction({ id: "f", triggers: [{ cron: "*/5 * * * *" }], retries: 0 }, async ({ event }) => {
@@ -488,7 +488,7 @@ describe("the client's fetch", () => {
 });
 
 describe("retention", () => {
-  it("forgets runs that ended long ago, and never that an event was seen", async () => {
+  it("forgets runs that ended long ago, but never that an event was seen", async () => {
     let nowMs = 1_000_000_000_000;
     const functions = (client: Inngest) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0 }, async ({ step }) => {

@@ -7,19 +7,19 @@ import type { CheckReport, Forge, ForgeRepository } from "../../src/forge/port.t
 
 export interface ForgeUnderTest {
   readonly forge: Forge;
-  /** A name of a repository that does not exist yet. */
+  /** Returns the name of a repository that does not exist yet. */
   newName(): string;
-  /** A person closes a request. */
+  /** Closes a request, as a person. */
   closeRequest(repository: ForgeRepository, number: number): Promise<void>;
-  /** Whether what a person commits is the file `theirs.txt`, with the line `theirs`. */
+  /** Whether a person's commit is the file `theirs.txt`, with the line `theirs`. */
   readonly writesFiles: boolean;
-  /** A person commits to a branch; returns the commit. */
+  /** Commits to a branch, as a person; returns the commit. */
   commit(repository: ForgeRepository, branch: string): Promise<string>;
   counts(repository: ForgeRepository): Promise<{ requests: number; comments: number; checks: number }>;
   stop(): Promise<void>;
 }
 
-/** What every forge has to do, for one implementation of the port. */
+/** The behaviour of every forge, checked for one implementation of the port. */
 export function forgeContract(name: string, start: () => Promise<ForgeUnderTest>): void {
   describe(`the ${name} forge`, () => {
     let under: ForgeUnderTest;
@@ -52,7 +52,7 @@ export function forgeContract(name: string, start: () => Promise<ForgeUnderTest>
 
     const commitAt = (index: number): string => commits[index]!;
 
-    /** A repository with a base, and a request of its own branch. */
+    /** A repository with a base, and a request for its own branch. */
     const delivered = async () => {
       const { forge, newName } = under;
       const repository = await forge.ensureRepository({ name: newName(), isPrivate: true, description: "A test" });
@@ -64,7 +64,7 @@ export function forgeContract(name: string, start: () => Promise<ForgeUnderTest>
       return { repository, push, content, made };
     };
 
-    it("makes a repository once, and finds it", async () => {
+    it("creates a repository once, and finds it", async () => {
       const { forge, newName } = under;
       const wanted = { name: newName(), isPrivate: true, description: "A test" };
       expect(await forge.findRepository({ name: wanted.name, id: null })).toBeNull();
@@ -75,7 +75,7 @@ export function forgeContract(name: string, start: () => Promise<ForgeUnderTest>
       expect(await forge.readBranch(made, "main")).toBeNull();
     });
 
-    it("reads a file at a commit, what a commit came from, and the branch of a request", async () => {
+    it("reads a file at a commit, a commit's parents, and the branch of a request", async () => {
       const { forge } = under;
       const { repository, push, made } = await delivered();
       const path = "theirs.txt";
@@ -91,7 +91,7 @@ export function forgeContract(name: string, start: () => Promise<ForgeUnderTest>
       expect(await forge.isOurs("ada")).toBe(false);
     });
 
-    it("pushes a branch, again without harm, and further from where it put it", async () => {
+    it("pushes a branch, again without harm, and onward from its last push", async () => {
       const { forge } = under;
       const { repository, push } = await delivered();
       await forge.pushBranch({ ...push, sha: commitAt(1), expected: null });
@@ -99,7 +99,7 @@ export function forgeContract(name: string, start: () => Promise<ForgeUnderTest>
       expect(await forge.readBranch(repository, push.branch)).toMatchObject({ sha: commitAt(2), isProtected: false });
     });
 
-    it("leaves a branch alone that somebody else moved", async () => {
+    it("leaves a branch alone if somebody else moved it", async () => {
       const { forge } = under;
       const { repository, push } = await delivered();
       const theirs = await under.commit(repository, push.branch);
@@ -111,7 +111,7 @@ export function forgeContract(name: string, start: () => Promise<ForgeUnderTest>
       expect(await forge.readBranch(repository, push.branch)).toMatchObject({ sha: theirs });
     });
 
-    it("makes one request for a key and updates it, also without knowing its number", async () => {
+    it("opens one request for a key and updates it, even without knowing its number", async () => {
       const { forge } = under;
       const { repository, content, made } = await delivered();
       expect(made).toMatchObject({ state: "open", number: expect.any(Number) });
@@ -120,7 +120,7 @@ export function forgeContract(name: string, start: () => Promise<ForgeUnderTest>
       expect((await under.counts(repository)).requests).toBe(1);
     });
 
-    it("does not open a request again that a person closed", async () => {
+    it("does not reopen a request that a person closed", async () => {
       const { repository, content, made } = await delivered();
       await under.closeRequest(repository, made.number);
       const again = under.forge.ensureRequest({ ...content, body: "Second", number: null });

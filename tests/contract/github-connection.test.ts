@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -9,13 +9,17 @@ import { createClients } from "../../src/forge/github/client.ts";
 import { createConnection } from "../../src/forge/github/connection.ts";
 import type { GitHubConnection } from "../../src/forge/port.ts";
 import { createCommandPlace } from "../support/command.ts";
+import { builtDashboard } from "../support/dashboard.ts";
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
 
-// A person makes a GitHub App from our manifest, here without a browser.
+// A person creates a GitHub App from our manifest, here without a browser.
 
 const origin = "http://127.0.0.1:4400";
-/** Presses the buttons of a person's browser at GitHub. Returns where GitHub sends it back. */
+/**
+ * Presses the buttons at GitHub, as a person's browser does. Returns the address to which GitHub
+ * sends it back.
+ */
 async function makeApp({ action, manifest }: { action: string; manifest: string }): Promise<URL> {
   const asked = await fetch(action, { method: "POST", body: new URLSearchParams({ manifest }) });
   const text = await asked.text();
@@ -31,7 +35,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-describe("signing in at GitHub as a new App", () => {
+describe("signing in to GitHub as a new App", () => {
   let dataDir: string;
   let laterMs: number;
   beforeEach(() => {
@@ -45,7 +49,7 @@ describe("signing in at GitHub as a new App", () => {
     const now = () => new Date(Date.now() + laterMs);
     return createConnection({ ...settings, clients: createClients(settings), dataDir, isFixed: false, publicUrl, now });
   };
-  /** Goes as far as GitHub's answer. */
+  /** Goes on until GitHub has answered. */
   async function answered(connection: GitHubConnection, organization: string | null = null) {
     const { state } = await connection.beginApp({ origin, organization });
     const back = await makeApp(await connection.appForm(state));
@@ -73,8 +77,8 @@ describe("signing in at GitHub as a new App", () => {
     expect((await connect().read()).identity!.installed!.accounts).toEqual(["octo"]);
   });
 
-  it("belongs to an organisation, and has its webhook where others reach us", async () => {
-    // Here on GitHub Enterprise, whose API has an address of its own.
+  it("belongs to an organisation, and has its webhook at the address where others reach us", async () => {
+    // This one is on GitHub Enterprise, whose API has its own address.
     const connection = connect("https://wavesmith.example.org", "/api/v3");
     await connection.finishApp(await answered(connection, "octo-org"));
     const { owner, hook, webhookSecret } = server.state.apps.at(-1)!;
@@ -87,7 +91,7 @@ describe("signing in at GitHub as a new App", () => {
     expect(server.calls.at(-1)).toMatchObject({ path: "/app/installations", status: 200 });
   });
 
-  it("takes no forged state, no second code, no late answer and no code twice", async () => {
+  it("accepts no forged state, no second code, no late answer and no code twice", async () => {
     const connection = connect();
     const own = await answered(connection);
     await expect(connection.appForm("forged")).rejects.toMatchObject(refused);
@@ -100,7 +104,7 @@ describe("signing in at GitHub as a new App", () => {
     const both = await Promise.allSettled([connection.finishApp(own), connection.finishApp(own)]);
     expect(both).toMatchObject([{ status: "fulfilled" }, { status: "rejected", reason: refused }]);
     const next = await answered(connection);
-    // The state of the first one is no longer good.
+    // The state of the first one is no longer valid.
     await expect(connection.finishApp({ ...own, code: next.code })).rejects.toMatchObject(refused);
     const gone = await connection.finishApp({ ...next, code: own.code }).catch((error: unknown) => error);
     expect(gone).toMatchObject({ fault: "not-found", remedy: expect.stringContaining("or make a private key there") });
@@ -108,7 +112,7 @@ describe("signing in at GitHub as a new App", () => {
     await expect(connection.finishApp(next)).rejects.toMatchObject(refused);
   });
 
-  it("tries the same code again after GitHub was down, also in another process", async () => {
+  it("tries the same code again after GitHub was down, even in another process", async () => {
     const own = await answered(connect());
     const route = "POST /app-manifests/";
     const down = server.fault({ route, when: "before", answer: { status: 503, message: "Unicorn" } });
@@ -139,7 +143,7 @@ describe("signing in at GitHub as a new App", () => {
     expect(await connect().read()).toMatchObject({ source: "stored", unfinished: null });
   });
 
-  it("uses what another process stores at once, and goes on masking what it used before", async () => {
+  it("uses what another process stores at once, and keeps masking what it used before", async () => {
     const settings = { apiUrl: server.url, webUrl: server.url, credential: createCredentialReader(dataDir) };
     const clients = createClients(settings);
     expect(() => clients.own()).toThrow("nobody has signed in");
@@ -194,6 +198,8 @@ describe("`github connect`", { timeout: 120_000 }, () => {
       expect(command.text()).toContain(`signed in to GitHub as ${slug} (app)`);
       expect(command.text()).toContain(`install it for its repositories: ${server.url}/apps/${slug}/installations/new`);
       expect(command.text()).not.toContain("BEGIN RSA");
+      // It may have created the data directory, inside a person's repository.
+      expect(readFileSync(join(place.data, ".gitignore"), "utf8")).toBe("*\n");
       const [check] = await doctor(place.data);
       expect(check).toMatchObject({ ok: false, remedy: `install it: ${server.url}/apps/${slug}/installations/new` });
       expect(check!.detail).toMatch(new RegExp(`^app of ${slug}: .*checks: write.*, installed for nobody$`));
@@ -202,7 +208,7 @@ describe("`github connect`", { timeout: 120_000 }, () => {
     }
   });
 
-  it("killed before the key is stored, leaves word of the App on GitHub", async () => {
+  it("says what is left on GitHub if it is killed before the key is stored", async () => {
     const place = open();
     try {
       const command = place.start("github", "connect");
@@ -216,10 +222,56 @@ describe("`github connect`", { timeout: 120_000 }, () => {
       expect(readFileSync(join(place.data, "github-app.json"), "utf8")).not.toContain(back.searchParams.get("code"));
       expect(await doctor(place.data)).toMatchObject([
         {
-          ...{ ok: false, detail: "an App was being made on GitHub, and its key may not have been stored" },
+          ...{ ok: false, detail: "an App was being created on GitHub, and its key may not have been stored" },
           remedy: expect.stringContaining("github setup --app ID --key FILE"),
         },
       ]);
+    } finally {
+      place.close();
+    }
+  });
+
+  it("says the same to a browser if `serve` is killed, and continues with a key made by hand", async () => {
+    await builtDashboard(); // Otherwise the server creates it first.
+    const place = open();
+    try {
+      const serve = async (port: string) => {
+        const command = place.start("serve", "--port", port, "--json");
+        await command.said("serve.started");
+        return { command, url: /"url":"([^"]+)"/.exec(command.text())![1]! };
+      };
+      const first = await serve("0");
+      const key = readFileSync(join(place.data, "serve-key"), "utf8").trim();
+      const asked = { headers: { authorization: `Bearer ${key}`, "content-type": "application/json" } };
+      const begun = await fetch(`${first.url}/api/v1/github/app`, { method: "POST", ...asked, body: "{}" });
+      const { page } = (await begun.json()) as { page: string };
+      const back = await makeApp(await formAt(page));
+      const act = () => void first.command.child.kill("SIGKILL");
+      const death = server.fault({ route: "POST /app-manifests/", when: "after", act });
+      await expect(fetch(back)).rejects.toThrow();
+      await first.command.ended;
+      death.clear();
+      const second = await serve(new URL(first.url).port);
+      // The person loads the page again.
+      const answer = await fetch(back);
+      expect(answer.status).toBe(502);
+      const text = await answer.text();
+      expect(text).toContain("GitHub does not know this code, or has used it");
+      expect(text).toContain("delete it and begin again, or make a private key there");
+      const signIn = async () => (await (await fetch(`${second.url}/api/v1/github`, asked)).json()) as object;
+      expect(await signIn()).toMatchObject({
+        kind: "none",
+        unfinished: { remedy: expect.stringContaining("--key FILE") },
+      });
+      const app = server.state.apps.at(-1)!;
+      app.installedFor.add("octo");
+      const file = join(place.folder, "app.pem");
+      writeFileSync(file, app.privateKey);
+      const setup = await place.run("github", "setup", "--app", String(app.id), "--key", file);
+      expect(setup).toMatchObject({ code: 0, text: expect.stringContaining(`signed in to GitHub as ${app.slug}`) });
+      expect(await signIn()).toMatchObject({ kind: "app", login: app.slug, unfinished: null });
+      second.command.child.kill("SIGTERM");
+      expect(await second.command.ended).toBe(0);
     } finally {
       place.close();
     }

@@ -45,7 +45,7 @@ forgeContract("github (token)", () => start({ kind: "token", token: usualToken }
 forgeContract("github (App)", () => start({ kind: "app", appId: "7", privateKey }, "octo-org"));
 forgeContract("github enterprise (App)", () => start({ kind: "app", appId: "7", privateKey }, "octo-org", "/api/v3"));
 
-it("does not take a comment with our mark by somebody else for ours", async () => {
+it("does not mistake somebody else's comment with our mark for ours", async () => {
   const server = await createGitHubServer();
   const forge = forgeAt(server, { kind: "token", token: usualToken });
   const { fullName, pulls } = await server.repository("octo/app");
@@ -71,14 +71,14 @@ describe("GitHub's failures", () => {
   const find = (forge = forgeAt(server, { kind: "token", token: usualToken })) =>
     forge.findRepository({ name: "octo/app", id: null });
 
-  it("says that a revoked token is no longer good, and never shows it", async () => {
+  it("says that a revoked token is no longer valid, and never shows it", async () => {
     const forge = forgeAt(server, { kind: "token", token: "ghp_revokedRevokedRevoked" });
     const failure = await find(forge).catch((error: unknown) => error);
     expect(failure).toMatchObject({ fault: "unauthorized", remedy: expect.stringContaining("wavesmith github setup") });
     expect(JSON.stringify(failure) + String(failure)).not.toContain("ghp_");
   });
 
-  it("says until when a primary and a secondary limit last", async () => {
+  it("says how long a primary and a secondary limit last", async () => {
     const reset = new Date(Date.now() + 3_600_000);
     server.rateLimit(reset);
     const primary = await find().catch((error: unknown) => error);
@@ -110,7 +110,7 @@ describe("GitHub's failures", () => {
     writes.clear();
   });
 
-  it("gets another token for an App when one has ended or was revoked, and for a push that may take long", async () => {
+  it("gets another token for an App when the old one has expired or was revoked, and before a push that may take long", async () => {
     const app = forgeAt(server, { kind: "app", appId: "7", privateKey });
     const isThere = async () => (await find(app))!.name;
     const minted = () => server.calls.filter(({ route }) => route.endsWith("/access_tokens")).length;

@@ -51,7 +51,7 @@ interface Ran {
   readonly stderr: string;
 }
 
-/** Runs a program of the guest, as one to whom permissions apply. */
+/** Runs a program of the guest as a user to whom permissions apply. */
 async function runGuest(args: readonly string[], input?: Buffer): Promise<Ran> {
   const powerless = process.getuid?.() === 0 ? ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] : [];
   const [command = "", ...rest] = [...powerless, process.execPath, program, ...args];
@@ -65,7 +65,7 @@ const pack = (format = "tar.zst"): Promise<Ran> => runGuest(["pack", "--root", r
 const unpack = (archive: Buffer, format = "tar.zst", ...more: string[]): Promise<Ran> =>
   runGuest(["unpack", "--root", restored, "--format", format, ...more], archive);
 
-/** Everything of a tree that a snapshot keeps: kinds, modes, times, contents, links. */
+/** Everything that a snapshot keeps of a tree: kinds, modes, times, contents, links. */
 function picture(of: string, name = ""): string[] {
   const path = Buffer.from(`${of}/${name}`, "latin1");
   const found = lstatSync(path);
@@ -243,7 +243,7 @@ describe("a hostile archive", () => {
     );
   });
 
-  it("that holds more than is allowed is refused before it is written", async () => {
+  it("is refused before it is written if it holds more than is allowed", async () => {
     const tar = await archive(file("large", { content: Buffer.alloc(2_000_000) }));
     expect(await refused(tar, "--max-bytes", "1999999")).toMatch(/more than the 1999999 bytes/);
     expect(readdirSync(restored)).toEqual([]);
@@ -259,7 +259,7 @@ describe("a hostile archive", () => {
     expect((await unpack(stdout, "tar.gz", "--max-bytes", "3000000")).code).toBe(0);
   });
 
-  it("that claims a wrong size is refused", async () => {
+  it("is refused if it claims a wrong size", async () => {
     const tar = await archive(file("claimed"));
     const claim = (field: Buffer): Buffer => {
       const changed = Buffer.from(tar);
@@ -276,7 +276,7 @@ describe("a hostile archive", () => {
     expect(await refused(claim(Buffer.from("not a number")))).toMatch(/damaged/);
   });
 
-  it("that is cut off anywhere is refused", async () => {
+  it("is refused if it is cut off anywhere", async () => {
     writeFileSync(join(root, "file"), Buffer.alloc(100_000, "abc"));
     const whole = (await pack()).stdout;
     for (const part of [0, 3, 20, Math.floor(whole.length / 2), whole.length - 1]) {
@@ -318,7 +318,7 @@ describe("a hostile archive", () => {
   });
 });
 
-/** The tar with the checksum of its first header made right. */
+/** Returns the tar with the right checksum in its first header. */
 function checksummed(tar: Buffer): Buffer {
   tar.fill(" ", 148, 156);
   const sum = tar.subarray(0, 512).reduce((total, byte) => total + byte, 0);

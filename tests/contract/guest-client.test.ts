@@ -22,7 +22,7 @@ describe("the client of a guest", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** A client of something that is no guest. */
+  /** A client of something that is not a guest. */
   const clientOf = async (listener: RequestListener): Promise<GuestClient> => {
     server = createServer(listener);
     const path = join(folder, "s");
@@ -47,7 +47,7 @@ describe("the client of a guest", () => {
     expect(error.message).toMatch(/sbx_test/);
   });
 
-  it("asks a guest of an earlier version, which takes no batches, for each thing alone", async () => {
+  it("makes single calls to a guest of an earlier version, which takes no batches", async () => {
     const asked: string[] = [];
     const client = await clientOf((request, response) => {
       asked.push(`${request.method} ${request.url?.split("?")[0]}`);
@@ -70,7 +70,7 @@ describe("the client of a guest", () => {
     }
   });
 
-  it("believes no answer that is not of the protocol", async () => {
+  it("believes no answer that breaks the protocol", async () => {
     const answers = ["no json", "[]", '{"protocol":1}', JSON.stringify({ key: "other", status: "passed" })];
     for (const answer of answers) {
       const client = await clientOf((_request, response) => response.end(answer));
@@ -106,7 +106,7 @@ describe("the client of a guest", () => {
       dripping = [];
     });
 
-    /** Answers with this at once, and then with a byte each millisecond. */
+    /** Answers with this at once, and then with a byte every millisecond. */
     const drippingClient = async (begin: string): Promise<GuestClient> => {
       const listener = createListener((socket) => {
         dripping.push(socket.on("error", () => undefined));
@@ -120,7 +120,7 @@ describe("the client of a guest", () => {
       listener.unref();
       return createGuestClient({ connect: path, name: "sbx_test" });
     };
-    /** Lets an hour pass in minutes while the bytes go on coming. */
+    /** Makes an hour pass in a few minutes while the bytes keep coming. */
     const passTime = async (isOver: () => boolean): Promise<void> => {
       for (let minute = 0; minute < 60 && !isOver(); minute += 1) {
         await new Promise((resolve) => every(resolve, 20).unref());
@@ -135,7 +135,7 @@ describe("the client of a guest", () => {
         "guest-protocol",
         /bytes of the guest's answer came in a minute/,
       ],
-      ["its header", "HTTP/1.1 200 OK\r\nx-slow: ", "sandbox-unavailable", /nothing was heard/],
+      ["its header", "HTTP/1.1 200 OK\r\nx-slow: ", "sandbox-unavailable", /no answer for/],
     ])("does not wait for the rest of %s", async (_what, begin, code, message) => {
       const client = await drippingClient(begin);
       let isOver = false;
@@ -189,8 +189,7 @@ describe("the client of a guest", () => {
     let asked = 0;
     const client = await clientOf((request, response) => {
       asked += 1;
-      // The first answer leaves the connection open, and the second question on it is met by its
-      // end.
+      // The first answer leaves the connection open, and the second question on it finds it closed.
       if (asked === 2) request.socket.destroy();
       else response.end("content");
     });

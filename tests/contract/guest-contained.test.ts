@@ -15,7 +15,7 @@ import {
   startGuest,
 } from "./guest-fixture.ts";
 
-/** Takes off the mark, makes a session of its own and is adopted by init. */
+/** Removes the mark, starts a session of its own and is adopted by init. */
 const flee = (token: string): string => `env -i /usr/bin/setsid --fork sleep ${token} < /dev/null > /dev/null 2>&1`;
 const lives = (token: string): Promise<void> => eventually(() => processesSaying(token).length > 0, "it lives");
 
@@ -35,7 +35,7 @@ describe.runIf(requires("bubblewrap"))("leftover processes of a job in a contain
     for (const token of [marked, inSession, ofParent]) expect(processesSaying(token)).toEqual([]);
   });
 
-  it("are found when nothing shows any more whose they were", async () => {
+  it("are found even when nothing shows any more which job they belonged to", async () => {
     const token = sleepToken();
     expect((await run(guest.client, "escape", shell(`${flee(token)}; touch escaped`))).status).toBe("passed");
     expect(processesSaying(token)).toEqual([]);
@@ -57,7 +57,7 @@ describe.runIf(requires("bubblewrap"))("leftover processes of a job in a contain
     );
     await lives(`9${elders}`);
     await run(client, "younger", shell(flee(own)));
-    // The younger job's leftovers might be the elder's, too, and then end with it.
+    // The younger job's leftovers might also be the elder's; then they end with it.
     expect(processesSaying(`sleep\0${elders}`).length).toBe(1);
     await client.writeFile("go-elder", "");
     expect((await outcome(client, "elder")).status).toBe("passed");
@@ -69,7 +69,7 @@ describe.runIf(requires("bubblewrap"))("leftover processes of a job in a contain
     const token = sleepToken();
     await client.startJob("first", job(shell(`${flee(token)}; until [ -e go-first ]; do sleep 0.05; done`)));
     await lives(`sleep\0${token}`);
-    // A look at processes has ticks of ten milliseconds.
+    // A look at processes has a resolution of ten milliseconds.
     await run(client, "pause", shell("sleep 0.1"));
     expect(processesSaying(`sleep\0${token}`).length).toBe(1);
     await client.startJob("second", job(shell("until [ -e go-second ]; do sleep 0.05; done")));

@@ -83,7 +83,7 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     expect(asked).toEqual([]);
   });
 
-  it("is another one where the plan's environment sets it, in either spelling", async () => {
+  it("can be replaced by the plan's environment, in either spelling", async () => {
     const asked = await proxy();
     await start("allowlist");
     const text = await said("own", "env | grep -i https_proxy; env | grep -ic http_proxy", {
@@ -94,7 +94,7 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     expect(asked).toEqual([]);
   });
 
-  it("is reported with the ports it has", async () => {
+  it("is reported with its ports", async () => {
     await start("allowlist");
     const { egress: ports } = await guest!.client.health();
     const text = await said("environment", "env | grep -iE 'proxy|model' | sort");
@@ -143,14 +143,14 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     expect(await said("http", "curl -sS http://http.test:81/path")).toBe(`${refusal}\n`);
     expect(await said("https", "curl -sSv https://curl.test/ 2>&1")).toContain("403 this sandbox has no network");
     expect(await said("npm", "npm view left-pad --registry https://npm.test; true")).toContain("403");
-    // Not after the minute and more for which npm retries when nothing answers.
+    // npm retries for more than a minute when nothing answers; this must not take that long.
     expect(Date.now() - since).toBeLessThan(45_000);
     const { egress } = await guest!.client.health();
     expect(egress?.refused?.map(({ host }) => host)).toEqual(["http.test:81", "curl.test", "npm.test"]);
     expect(egress?.refused?.every(({ at }) => Date.parse(at) >= since)).toBe(true);
   });
 
-  it("is used as soon as it is there, and reports when it is not", async () => {
+  it("is used as soon as it exists, and reports when it does not", async () => {
     await start("allowlist");
     expect(await said("without", "curl -sS http://somewhere.test/")).toMatch(
       /proxy.sock of this sandbox does not answer/,
@@ -160,10 +160,10 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     expect(await late).toBe("from the proxy\n");
   });
 
-  it("has another port where the usual one is taken", async () => {
+  it("has another port if the usual one is taken", async () => {
     const taken = createPlainServer();
     await new Promise<void>((resolve) => {
-      // Another guest may have it already: then it is taken as well.
+      // Another guest may be using it already; then it is used as well.
       taken.once("error", () => resolve());
       taken.listen(28_128, "127.0.0.1", resolve);
     });
@@ -180,7 +180,7 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
 });
 
 describe("a guest without a way out", () => {
-  it("gives programs none of its settings and says so", async () => {
+  it("gives programs no proxy settings, and says so", async () => {
     const guest = await startGuest({ isolation: "sweep" });
     try {
       expect((await guest.client.health()).egress).toBeNull();

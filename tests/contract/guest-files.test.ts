@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
@@ -37,6 +38,21 @@ describe("files of a guest", () => {
     expect(await client.readFile("empty")).toEqual(Buffer.alloc(0));
   });
 
+  it("refuse a large body so that its sender reads why, even if it sends on", async () => {
+    const socket = connect(guest.socket);
+    const faults: Error[] = [];
+    socket.on("error", (error) => faults.push(error));
+    const size = 32 * 1024 * 1024;
+    socket.write(`PUT /v1/files?path=../x HTTP/1.1\r\nHost: guest\r\nContent-Length: ${size}\r\n\r\n`);
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 400 .*connection: close.*"code":"path"/is);
+    const chunk = Buffer.alloc(1024 * 1024);
+    for (let sent = 0; sent < size; sent += chunk.length)
+      await new Promise<void>((resolve) => socket.write(chunk, () => resolve()));
+    await once(socket, "close");
+    expect(faults).toEqual([]);
+  });
+
   it("are listed by name, without the guest's own folder", async () => {
     const { client } = guest;
     for (const name of ["list/c", "list/a", "list/b/deep"]) await client.writeFile(name, name);
@@ -49,7 +65,7 @@ describe("files of a guest", () => {
     await expect(client.list("nowhere")).rejects.toMatchObject({ code: "not-found" });
   });
 
-  it("cannot lie outside the volume, also not through symlinks", async () => {
+  it("cannot be outside the volume, not even through symlinks", async () => {
     const { client } = guest;
     for (const path of ["../outside.txt", "/etc/passwd", "way-out/outside.txt", "a/../../outside.txt", "link-out"]) {
       await expect(client.readFile(path), path).rejects.toMatchObject({ code: "sandbox-path" });
@@ -63,13 +79,13 @@ describe("files of a guest", () => {
     expect(readdirSync(guest.folder).sort()).toEqual(["cache", "outside.txt", "run", "volume"]);
   });
 
-  it("are replaced, not written through, where a symlink stands", async () => {
+  it("replace a symlink instead of being written through it", async () => {
     await guest.client.writeFile("link-out", "mine");
     expect(lstatSync(join(guest.root, "link-out")).isFile()).toBe(true);
     expect(readFileSync(join(guest.folder, "outside.txt"), "utf8")).toBe("secret");
   });
 
-  it("do not include the guest's own", async () => {
+  it("do not include the guest's own files", async () => {
     const { client } = guest;
     symlinkSync(".guest", join(guest.root, "own"));
     for (const path of [".guest/jobs", "./.guest/x", ".guest", "own/jobs"]) {
@@ -81,7 +97,7 @@ describe("files of a guest", () => {
     await expect(client.remove("", { recursive: true })).rejects.toMatchObject({ code: "sandbox-path" });
   });
 
-  it("are written only while their ETag is the one expected", async () => {
+  it("are written only while their ETag is the expected one", async () => {
     const { client } = guest;
     await client.writeFile("guarded", "1", { ifMatch: null });
     await expect(client.writeFile("guarded", "2", { ifMatch: null })).rejects.toMatchObject({ code: "conflict" });
@@ -103,7 +119,7 @@ describe("files of a guest", () => {
     await expect(client.readFile("list")).rejects.toMatchObject({ code: "conflict" });
   });
 
-  it("are removed by several at once, each without a fault", async () => {
+  it("are removed by several callers at once, and none fails", async () => {
     const { client } = guest;
     const folder = join(guest.root, "removed/deep");
     mkdirSync(folder, { recursive: true });
@@ -115,7 +131,7 @@ describe("files of a guest", () => {
     expect(await client.stat("single")).toBeNull();
   });
 
-  it("are removed, and removing a missing file is no error", async () => {
+  it("are removed, and removing a missing file is not an error", async () => {
     const { client } = guest;
     await client.writeFile("gone/deep/x", "");
     await expect(client.remove("gone")).rejects.toMatchObject({ code: "conflict" });

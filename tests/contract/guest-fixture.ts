@@ -31,7 +31,7 @@ export interface FixtureOptions {
    */
   readonly tmpfsBytes?: number;
   readonly folder?: string;
-  /** A command that starts the guest, such as a program that makes a namespace. */
+  /** A command that starts the guest, such as a program that creates a namespace. */
   readonly starter?: readonly string[];
   /** A module that the guest's Node loads first. */
   readonly preload?: string;
@@ -43,14 +43,14 @@ export interface FixtureOptions {
   readonly inherited?: number;
 }
 
-/** A real guest on a volume of its own. */
+/** A real guest on its own volume. */
 export async function startGuest(options: FixtureOptions): Promise<GuestFixture> {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), "wavesmith-guest-test-"));
   const root = join(folder, "volume");
   const socket = join(folder, "run", "guest.sock");
   for (const each of [folder, root, join(folder, "run"), join(folder, "cache")]) {
     mkdirSync(each, { recursive: true });
-    // Root starts the one in an outer bubblewrap as another user.
+    // As root, the guest in an outer bubblewrap runs as another user.
     chmodSync(each, 0o777);
   }
   const program = await guestProgram(join(folder, "cache"));
@@ -66,7 +66,7 @@ export async function startGuest(options: FixtureOptions): Promise<GuestFixture>
   await ready(child);
   const client = createGuestClient({ connect: socket });
   const stop = async (): Promise<void> => {
-    // Whatever started it would not hand a signal on.
+    // The program that started it would not pass a signal on.
     if (options.starter !== undefined) await askedToEnd(client, child);
     await ended(child, "SIGTERM");
     rmSync(folder, { recursive: true, force: true });
@@ -76,8 +76,8 @@ export async function startGuest(options: FixtureOptions): Promise<GuestFixture>
 }
 
 /**
- * Starts in a pid namespace whose first process adopts, as docker-init does; the machine's files as
- * they are.
+ * Starts the guest in a pid namespace whose first process adopts orphans, as docker-init does; it
+ * sees the machine's files unchanged.
  */
 export const pidNamespace = [
   ...["bwrap", "--unshare-user", "--unshare-pid", "--die-with-parent"],
@@ -106,7 +106,7 @@ function plainCommand(options: FixtureOptions, { folder, program }: { folder: st
 }
 
 function outerCommand(options: FixtureOptions, { folder, program }: { folder: string; program: string }): string[] {
-  // A real root's bwrap covers parts of /proc, and then the inner one is refused a fresh one.
+  // As real root, bwrap covers parts of /proc, and then the inner bwrap may not mount a fresh one.
   const asUser = process.getuid?.() === 0 ? ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] : [];
   const view = [
     "--ro-bind",
@@ -193,12 +193,12 @@ export function job(...stages: StageSpec[]): JobSpec {
   return { stages, writable: [""], labels: {} };
 }
 
-/** The job once it has ended. */
+/** Resolves with the job once it has ended. */
 export async function outcome(client: GuestClient, key: string): Promise<JobState> {
   return until(client, key, (state) => state.status !== "running");
 }
 
-/** The job once `holds`. */
+/** Resolves with the job once `holds`. */
 export async function until(client: GuestClient, key: string, holds: (state: JobState) => boolean): Promise<JobState> {
   const deadline = Date.now() + 50_000;
   for (let revision = 0; Date.now() < deadline; ) {
@@ -216,7 +216,7 @@ export async function run(client: GuestClient, key: string, ...stages: StageSpec
   return outcome(client, key);
 }
 
-/** The whole output of an ended job. */
+/** Reads the whole output of an ended job. */
 export async function outputOf(client: GuestClient, key: string): Promise<string> {
   const parts: Buffer[] = [];
   for (let offset = 0; ; ) {
@@ -254,7 +254,7 @@ export async function eventually(holds: () => boolean | Promise<boolean>, what: 
 
 let tokens = 0;
 
-/** A number of seconds that no other process sleeps, which identifies the sleeper. */
+/** A number of seconds for which no other process sleeps, which identifies the sleeper. */
 export function sleepToken(): string {
   tokens += 1;
   return `9${process.pid}.${String(Date.now()).slice(-7)}${tokens}`;

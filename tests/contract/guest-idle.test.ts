@@ -12,7 +12,7 @@ describe("a guest asked how long it has been idle", () => {
   afterAll(async () => guest.stop());
   const idleMs = async (): Promise<number> => (await guest.client.health()).idleMs;
   const becomesIdle = (): Promise<void> => eventually(async () => (await idleMs()) > 300, "it is idle");
-  /** Stays at 0 for as long as `becomesIdle` takes elsewhere, and longer. */
+  /** Waits for as long as `becomesIdle` takes elsewhere, and longer, and expects 0 all the time. */
   const staysBusy = async (): Promise<void> => {
     for (let count = 0; count < 12; count += 1) {
       expect(await idleMs()).toBe(0);
@@ -42,7 +42,7 @@ describe("a guest asked how long it has been idle", () => {
     await becomesIdle();
   });
 
-  it("is not idle while a tunnel is open, though nothing goes through it", async () => {
+  it("is not idle while a tunnel is open, even if nothing goes through it", async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     try {
@@ -56,19 +56,19 @@ describe("a guest asked how long it has been idle", () => {
   });
 });
 
-describe("a clock that is moved an hour", () => {
-  // As the process sees it: everything that asks for the time of day gets another one after
-  // SIGUSR2.
+describe("a clock that jumps by an hour", () => {
+  // As the process sees it: after SIGUSR2 the time of day is different for everything that asks for
+  // it.
   const preload = fileURLToPath(new URL("../support/movable-clock.cjs", import.meta.url));
 
-  it("ends neither an idle guest nor its jobs before their time", async () => {
+  it("ends neither an idle guest nor its jobs early", async () => {
     const guest = await startGuest({ isolation: "sweep", silenceMs: 4_000, preload });
     try {
       const waiting = shell("until [ -e go ]; do sleep 0.05; done");
       await guest.client.startJob("job", job({ ...waiting, timeoutMs: 60_000 }));
       const before = Date.now();
       guest.process.kill("SIGUSR2");
-      // Longer than it takes the guest to look whether anybody spoke to it.
+      // Longer than the guest waits between two looks at whether anybody spoke to it.
       for (let count = 0; count < 40; count += 1) {
         expect((await guest.client.health()).activeJobs).toBe(1);
         await delay(50);
@@ -76,7 +76,7 @@ describe("a clock that is moved an hour", () => {
       await guest.client.writeFile("go", "");
       const ended = await outcome(guest.client, "job");
       expect(ended.status).toBe("passed");
-      // It was moved: what it writes down has the new time.
+      // It was changed: what it writes down has the new time.
       expect(Date.parse(ended.endedAt ?? "") - before).toBeGreaterThan(3_000_000);
     } finally {
       await guest.stop();

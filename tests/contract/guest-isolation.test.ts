@@ -38,7 +38,7 @@ describe.runIf(requires("bubblewrap"))("a job in bubblewrap", () => {
     expect(own.match(/^\w+(?==)/gm)).toEqual(["HOME", "LANG", "PATH", "PWD", "TMPDIR", "WAVESMITH_PROGRAMS"]);
   });
 
-  it("sees no process but its own and cannot make namespaces", async () => {
+  it("sees only its own processes and cannot create namespaces", async () => {
     const text = await said(
       "processes",
       "ls /proc | grep -c '^[0-9]'; unshare --user true 2>/dev/null || echo refused",
@@ -78,7 +78,7 @@ describe.runIf(requires("bubblewrap"))("a guest in an outer bubblewrap, on a sma
     expect(await outputOf(guest.client, "inside")).toBe("/workspace\nhere\n");
   });
 
-  it("fails a job when there is no space for its output, says so, and lives on", async () => {
+  it("fails a job when there is no space for its output, says so, and keeps running", async () => {
     const { client } = guest;
     const state = await run(client, "too-much", shell("head -c 20000000 /dev/zero", { outputLimitBytes: 100_000_000 }));
     expect(state.status).toBe("failed");

@@ -59,7 +59,7 @@ function suite(isolation: IsolationName): void {
     expect(await outputOf(guest.client, "streams")).toBe("o1\ne1\no2\ne2\no3\ne3\nin");
   });
 
-  it("gives the same job for the same key and never runs it twice", async () => {
+  it("returns the same job for the same key and never runs it twice", async () => {
     const spec = job(shell("echo ran >> once.txt"));
     await Promise.all([guest.client.startJob("once", spec), guest.client.startJob("once", spec)]);
     await outcome(guest.client, "once");
@@ -67,7 +67,7 @@ function suite(isolation: IsolationName): void {
     expect(readFileSync(join(guest.root, "once.txt"), "utf8")).toBe("ran\n");
   });
 
-  it("stops after a failure, but for stages that always run or that may fail", async () => {
+  it("stops after a failure, except for stages that always run or that may fail", async () => {
     const state = await run(
       guest.client,
       "failures",
@@ -100,12 +100,12 @@ function suite(isolation: IsolationName): void {
     expect(stages[2]?.signal).toBe("SIGSEGV");
   });
 
-  it("fails a stage whose folder is not there, with the reason", async () => {
+  it("fails a stage whose folder does not exist, with the reason", async () => {
     expect(await errorOf("no-folder", shell("true", { cwd: "nowhere" }))).toMatch(/nowhere/);
     expect(await errorOf("outside", shell("true", { cwd: "../.." }))).toMatch(/leads out of the volume/);
   });
 
-  it("leaves nothing of a stage that ended, however its children tried to get away", async () => {
+  it("leaves nothing of a stage that ended, however its children tried to escape", async () => {
     const tokens = [sleepToken(), sleepToken(), sleepToken()];
     const escapes = `nohup sleep ${tokens[0]} & setsid sleep ${tokens[1]} & (setsid sh -c '(sleep ${tokens[2]} &)' &) ; true`;
     const state = await run(guest.client, "leftovers", shell(escapes));
@@ -124,7 +124,7 @@ function suite(isolation: IsolationName): void {
     expect(tokens.flatMap(processesSaying)).toEqual([]);
   });
 
-  it("cancels with SIGTERM first, so that a program can finish its sentence", async () => {
+  it("cancels with SIGTERM first, so that a program can finish its output", async () => {
     await guest.client.startJob(
       "polite",
       job(shell("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")),
@@ -135,7 +135,7 @@ function suite(isolation: IsolationName): void {
     expect(await outputOf(guest.client, "polite")).toMatch(/^up\n.*bye\n$/s);
   });
 
-  it("cancels a program that is deaf to SIGTERM after its grace, escapees included", async () => {
+  it("kills a program that ignores SIGTERM after its grace period, escapees included", async () => {
     const tokens = [sleepToken(), sleepToken()];
     const deaf = `trap '' TERM; setsid sleep ${tokens[0]} & echo up; while :; do sleep ${tokens[1]}; done`;
     await guest.client.startJob("deaf", job(shell(deaf), shell("echo never", { name: "next", always: true })));
@@ -178,7 +178,11 @@ function suite(isolation: IsolationName): void {
       shell(`sleep ${token}`, { name: "uses-it" }),
     );
     expect(state.status).toBe("failed");
-    expect(state.stages[0]).toMatchObject({ status: "failed", exitCode: 9, error: "db ended before the job did" });
+    expect(state.stages[0]).toMatchObject({
+      status: "failed",
+      exitCode: 9,
+      error: "db ended before the job did (exit 9)",
+    });
     expect(state.stages[1]?.error).toMatch(/the background stage db had ended/);
     expect(processesSaying(token)).toEqual([]);
   });
@@ -186,8 +190,21 @@ function suite(isolation: IsolationName): void {
   it("fails a background stage that does not become ready in time", async () => {
     const never = shell("sleep 60", { name: "slow", background: true, ready: { argv: ["false"] }, timeoutMs: 300 });
     const state = await run(guest.client, "not-ready", never, shell("true", { name: "next" }));
-    expect(state.stages[0]?.error).toBe("slow was not ready within 300 ms");
+    expect(state.stages[0]?.error).toBe("slow was not ready within 300 ms: its check exited with 1");
     expect(state.stages[1]?.status).toBe("skipped");
+  });
+
+  it.each([
+    ["answers 500 for ever", "q.url === '/health' ? 500 : 200", "GET /health answered 500"],
+    ["does not listen", "", "nothing answers on its port"],
+  ])("says of a server that %s what its last answer was", async (name, status, last) => {
+    const [port = 0] = await guest.client.allocatePorts(1);
+    const server = `require("http").createServer((q, r) => { r.statusCode = ${status}; r.end(); }).listen(${port})`;
+    const argv = ["node", "-e", status === "" ? "setInterval(() => 0, 1000)" : server];
+    const ready = { http: { port, path: "/health" } };
+    const web = stage({ argv, name: "web", background: true, ready, timeoutMs: 2_000 });
+    const state = await run(guest.client, `never-${name.length}`, web);
+    expect(state.stages[0]?.error).toBe(`web was not ready within 2 s: ${last}`);
   });
 
   it("keeps a job alive whose last stage is a background one, until it is cancelled", async () => {
@@ -241,7 +258,7 @@ function suite(isolation: IsolationName): void {
     expect((await next).data.toString()).toBe("b\n");
   });
 
-  it("keeps the beginning and the end of an output without bound, and neither stalls nor fills the disk", async () => {
+  it("keeps the beginning and the end of endless output, and neither stalls nor fills the disk", async () => {
     const flood = "echo begin; head -c 200000000 /dev/zero | tr '\\0' x; echo end";
     const state = await run(guest.client, "flood", shell(flood, { outputLimitBytes: 100_000 }));
     expect(state.stages[0]).toMatchObject({ status: "passed", truncated: true });
@@ -275,7 +292,7 @@ function suite(isolation: IsolationName): void {
     expect(other.status).toBe("passed");
   });
 
-  it("forgets an ended job and refuses to forget one that runs", async () => {
+  it("forgets an ended job, and refuses to forget a running one", async () => {
     const { client } = guest;
     await run(client, "forgotten", shell("echo x"));
     await client.forgetJob("forgotten");
@@ -285,7 +302,7 @@ function suite(isolation: IsolationName): void {
     await client.cancelJob("busy", { reason: "test", graceMs: 0 });
   });
 
-  it("refuses a job that makes no sense, naming the field", async () => {
+  it("refuses an invalid job, naming the field", async () => {
     const { client } = guest;
     await expect(client.startJob("bad", job())).rejects.toThrow(/stages/);
     await expect(client.startJob("bad", job(shell("true"), shell("true")))).rejects.toThrow(/unique names/);
@@ -295,7 +312,7 @@ function suite(isolation: IsolationName): void {
     expect(await client.findJob("bad")).toBeNull();
   });
 
-  it("knows its jobs after it was killed: the ended ones as they ended, the running ones as lost with nothing left", async () => {
+  it("knows its jobs after it was killed: ended ones as they ended, running ones as lost, with nothing left of them", async () => {
     const first = await startGuest({ isolation });
     const token = sleepToken();
     try {
@@ -319,7 +336,7 @@ function suite(isolation: IsolationName): void {
     }
   });
 
-  it("ends its jobs as lost and itself when asked to, when ended, and when no client is left", async () => {
+  it("ends its jobs as lost, and itself, on request, on a signal, or when no client is left", async () => {
     for (const way of ["shutdown", "SIGTERM", "silence"] as const) {
       const silent = await startGuest({ isolation, silenceMs: way === "silence" ? 300 : 60_000 });
       const token = sleepToken();

@@ -70,7 +70,7 @@ describe.runIf(requires("bubblewrap"))("the loopback of a job", () => {
     );
   });
 
-  it("is shared by the stages of the job, and reached by its tunnels alone", async () => {
+  it("is shared by the stages of the job, and reached only by its tunnels", async () => {
     const server = shell(`exec ${serving(8081, "hello")}`, {
       name: "server",
       background: true,
@@ -93,7 +93,7 @@ describe.runIf(requires("bubblewrap"))("the loopback of a job", () => {
     await expect(answer()).rejects.toThrow(/nothing answers on port 8081/);
   });
 
-  it("leads out by the same ports in every job, and ends with it", async () => {
+  it("leads out through the same ports in every job, and ends with the job", async () => {
     const server = createServer((_request, response) => response.end("from the proxy\n"));
     await new Promise<void>((resolve) => server.listen(join(folder, "egress", "proxy.sock"), resolve));
     try {
@@ -108,7 +108,7 @@ describe.runIf(requires("bubblewrap"))("the loopback of a job", () => {
     expect(egress).toMatchObject({ proxyPort: expect.any(Number), modelPort: expect.any(Number) });
   });
 
-  it("is never that of an earlier job, of which a socket may live on in another", async () => {
+  it("is never that of an earlier job, whose socket may live on in another job", async () => {
     const names = await Promise.all(["a", "b"].map((key) => said(key, "readlink /proc/self/ns/net")));
     expect(new Set(names).size).toBe(2);
   });

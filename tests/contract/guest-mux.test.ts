@@ -41,7 +41,7 @@ describe("a guest reached over one stream", () => {
     await guest.stop();
   });
 
-  it("works in every way as over its own socket", async () => {
+  it("works just as over its own socket", async () => {
     const large = Buffer.alloc(3_000_000, "0123456789");
     await client.writeFile("large", large);
     expect((await client.readFile("large"))?.equals(large)).toBe(true);
@@ -114,7 +114,7 @@ describe("a guest reached over one stream", () => {
     expect((await client.exec(echo("fine"))).stdout).toBe("fine\n");
   });
 
-  it("says why when something else than a guest answers", async () => {
+  it("says why when something other than a guest answers", async () => {
     const program = spawn("sh", ["-c", "echo 'OCI runtime exec failed: exec failed'; exec cat > /dev/null"], {
       stdio: ["pipe", "pipe", "ignore"],
     });
@@ -123,7 +123,7 @@ describe("a guest reached over one stream", () => {
     expect((await other.closed)?.message).toMatch(/not a mux: it sent "OCI runtime exec failed: exec failed"/);
   });
 
-  it("lets a process end that has no open request", async () => {
+  it("lets a process without an open request end", async () => {
     const script = `
       import { connectMux } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/guest/mux.ts"))};
       import { createGuestClient } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/guest/guest-client.ts"))};

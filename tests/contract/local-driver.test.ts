@@ -103,7 +103,23 @@ describe.runIf(bubblewrap)("inside a local sandbox", () => {
     expect(stdout.split("\n").slice(1, 4)).toEqual([".tools", "bin", "tool"]);
   });
 
-  it("runs tools of PATH with the files beside them, and reads what the setting names", async () => {
+  it("trusts every certificate of the machine with Node, which reads only those that it lacks", async () => {
+    const { stdout } = await look(`node -e '
+      const { rootCertificates } = require("node:tls");
+      const { existsSync, readFileSync } = require("node:fs");
+      const read = (path) => readFileSync(path, "utf8").match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? [];
+      const contentOf = (certificate) => certificate.replace(/-----[^-]+-----|\\s/g, "");
+      const extra = process.env.NODE_EXTRA_CA_CERTS ? read(process.env.NODE_EXTRA_CA_CERTS).map(contentOf) : [];
+      const own = rootCertificates.map(contentOf);
+      const machine = "/etc/ssl/certs/ca-certificates.crt";
+      const wanted = existsSync(machine) ? read(machine).map(contentOf) : [];
+      const isTrusted = (content) => own.includes(content) || extra.includes(content);
+      console.log(wanted.every(isTrusted), extra.some((content) => own.includes(content)));
+    ' 2>&1`);
+    expect(stdout).toBe("true false\n");
+  });
+
+  it("runs tools of PATH with the files beside them, and reads the folders that the setting names", async () => {
     const { stdout } = await look(
       `my-tool; other-tool; cat "${shown}/readable"; touch "${shown}/new" || echo read-only`,
     );
@@ -143,7 +159,7 @@ describe.runIf(bubblewrap)("inside a local sandbox", () => {
     }
   });
 
-  it("is not taken for a sandbox by the driver without isolation, nor the other way round", async () => {
+  it("is not mistaken for a sandbox of the driver without isolation, or the other way round", async () => {
     const unsafe = createLocalDriver({ ...options, unsafe: true });
     const { guest } = await driver.ensure(specOf("proj_c"));
     expect(await unsafe.find("proj_c" as ProjectId)).toBeNull();

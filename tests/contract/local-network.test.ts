@@ -9,7 +9,7 @@ import type { ProjectId } from "../../src/domain/ids.ts";
 import { networkOf } from "../../src/domain/sandbox/network.ts";
 import { markOf } from "../../src/sandbox/drivers/local/launch.ts";
 import { createLocalDriver, type LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
-import { readDecisions } from "../../src/sandbox/egress/decisions.ts";
+import { readDecisions } from "../../src/sandbox/egress/decision-log.ts";
 import { decisionsOf, startEgress } from "../../src/sandbox/egress/egress.ts";
 import { findProcesses, killProcess } from "../../src/sandbox/host/processes.ts";
 import type { GuestClient, SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";
@@ -20,7 +20,7 @@ import { anotherProcess, processesWith, scriptJob, shell, specOf, until } from "
 const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/" };
 const projectId = "proj_a" as ProjectId;
 
-/** A spec whose plan allows these hosts; without any, the plan says nothing. */
+/** A spec whose plan allows these hosts; without any, the plan does not mention the network. */
 const specFor = (...allow: string[]): SandboxSpec => ({
   ...specOf(projectId),
   network: networkOf({ network: allow.length === 0 ? "allowlist" : { allow } }),
@@ -54,7 +54,7 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
 
   const curl = async (guest: GuestClient, url: string) => (await shell(guest, `curl -sS --max-time 20 ${url}`)).stdout;
 
-  it("is an allowlist when the plan says nothing: no route, no name server, and a proxy that says what to write", async () => {
+  it("is an allowlist by default: no route, no name server, and a proxy that says what to write", async () => {
     const { guest } = await driver.ensure(specFor());
     const routes = await shell(
       guest,
@@ -72,7 +72,7 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     });
   });
 
-  it("does not lead to this machine, by whatever name", async () => {
+  it("does not lead to this machine, by any name", async () => {
     const { guest } = await driver.ensure(specFor("localhost", `localhost:${port}`, "*.nip.io"));
     for (const url of [`http://localhost:${port}/`, `http://127.0.0.1:${port}/`, `http://[::1]:${port}/`]) {
       expect(await curl(guest, url)).not.toMatch(/reached/);
@@ -110,7 +110,7 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     expect(await curl(guest, "http://example.org/")).toMatch(/not among the hosts/);
   });
 
-  it("ends by itself when the sandbox was killed and nothing came to stop it", async () => {
+  it("ends by itself if the sandbox was killed and nobody stops the proxy", async () => {
     const { dataDir: place, ...request } = { dataDir, installationId: "inst_test", projectId };
     const policy = specFor().network;
     await startEgress({ ...request, dataDir: place, policy, lostMs: 500, firstMs: 60_000 });
@@ -122,11 +122,11 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     await until("the proxy has ended", () => !proxies().includes(pid!));
   });
 
-  it("reaches models and nothing else with `none`, models by no proxy with `open`, and has nothing running beside it", async () => {
+  it("reaches only models with `none`, reaches models without a proxy with `open`, and has nothing running beside it", async () => {
     const { guest } = await driver.ensure({ ...specFor(), network: { mode: "none", hosts: [] } });
     const { stdout } = await shell(guest, "env | grep MODEL; ls /run/wavesmith-egress; curl -sS http://any.example/");
     expect(stdout).toMatch(/^WAVESMITH_MODEL_URL=/m);
-    // Not a proxy of the host's: the guest itself says that there is none.
+    // No proxy of the host answers here: the guest itself says that there is none.
     expect(stdout).not.toMatch(/proxy/i);
     expect(stdout).toMatch(/^this sandbox has no network/m);
     expect(processesWith(join(dataDir, "egress"))).toEqual([]);
@@ -176,7 +176,7 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
 });
 
 describe.runIf(requires("bubblewrap") && process.geteuid?.() === 0)("the network of an ordinary user's sandbox", () => {
-  it("has its proxy, too, in a home that only its owner may pass", async () => {
+  it("has its proxy even in a home that only its owner may enter", async () => {
     const home = mkdtempSync(join(tmpdir(), "wavesmith-user-"));
     chmodSync(home, 0o700);
     chownSync(home, 1234, 1234);

@@ -28,7 +28,7 @@ const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/" };
 const projectId = "proj_a" as ProjectId;
 const drivers = requires("bubblewrap") ? (["local", "local-unsafe"] as const) : (["local-unsafe"] as const);
 
-/** A tar.gz of these entries; a link's target after its name. */
+/** A tar.gz of these entries; a link's target follows its name. */
 async function archiveOf(
   ...entries: [string, "file" | "symlink" | "link" | "character-device", string?][]
 ): Promise<Buffer> {
@@ -41,14 +41,14 @@ async function archiveOf(
   return gzipSync(await buffer(tar));
 }
 
-/** Our child processes, and theirs, that unpack an archive. */
+/** Our child and grandchild processes that are unpacking an archive. */
 function unpacking(): string[] {
   const children = (pid: string) => partsOf(`/proc/${pid}/task/${pid}/children`, " ");
   const ours = children(`${process.pid}`);
   return [...ours, ...ours.flatMap(children)].filter((pid) => partsOf(`/proc/${pid}/cmdline`, "\0").includes("unpack"));
 }
 
-/** No usage of a process that has ended. */
+/** Nothing for a process that has ended. */
 function partsOf(path: string, end: string): string[] {
   try {
     return readFileSync(path, "utf8").split(end).filter(Boolean);
@@ -102,12 +102,12 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
     expect(volumes()).toEqual([projectId]);
   });
 
-  it("is created from an archive where there was none", async () => {
+  it("is created from an archive if there was none", async () => {
     await driver.restore(projectId, Readable.from([await archiveOf(["hello", "file", "world"])]), usually("tar.gz"));
     expect(await inSandbox("cat hello")).toBe("world");
   });
 
-  it("cannot be archived when there is none", async () => {
+  it("cannot be archived if it does not exist", async () => {
     await expect(driver.pack(projectId, "tar.gz")).rejects.toMatchObject({ code: "not-found" });
   });
 
@@ -158,14 +158,14 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
     expect(volumes()).toEqual([projectId]);
   });
 
-  it("is archived no further when nobody wants the archive any more", async () => {
+  it("stops being archived when nobody wants the archive any more", async () => {
     await inSandbox("head -c 30000000 /dev/urandom > large");
     const archive = await driver.pack(projectId, "tar.gz");
     archive.destroy();
     await until("the packing has ended", () => processesWith(join(dataDir, "cache")).length <= 1);
   });
 
-  it("leaves no process of a restore that breaks off while its sandbox is made", async () => {
+  it("leaves no process of a restore that breaks off while its sandbox is being created", async () => {
     await inSandbox("echo kept > kept");
     const failing = async function* (depth: number) {
       yield Buffer.alloc(0);
@@ -180,7 +180,7 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
     expect(volumes()).toEqual([projectId]);
   });
 
-  it("is restored completely or not at all when the process that restored it died, at whatever point", async () => {
+  it("is restored completely or not at all when the restoring process dies, at any point", async () => {
     const volume = join(dataDir, "volumes", projectId);
     await inSandbox("echo old > file");
     await driver.stop(projectId);
@@ -211,7 +211,7 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
     expect((await driver.list()).map((info) => info.projectId)).toEqual([projectId]);
   });
 
-  it("is restored by the last of those who ask for it at once", async () => {
+  it("is restored by the last of several simultaneous requests", async () => {
     await inSandbox("echo old > file");
     const texts = ["one", "two", "three"];
     const archives = await Promise.all(texts.map((text) => archiveOf(["file", "file", text])));

@@ -89,7 +89,8 @@ describe("a notice by mail", () => {
   it("switches to TLS before it sends the password, if the server's authority is trusted", async () => {
     const folder = mkdtempSync(join(tmpdir(), "wavesmith-mail-"));
     const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
-    // Not a name of this machine for us, where no TLS is needed, but Linux connects to loopback.
+    // We do not count this as a name of this machine, for which TLS is optional, but Linux connects
+    // it to loopback.
     const host = "0.0.0.0";
     const request = [
       "req",

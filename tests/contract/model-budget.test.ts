@@ -18,7 +18,7 @@ import {
   type TestModels,
 } from "../support/model-builds.ts";
 
-// How much of a budget is free, and what calls cost that did not end as they should.
+// How much of a budget is free, and what calls cost if they did not end normally.
 
 let folder: string;
 let database: TestDatabase;
@@ -92,7 +92,7 @@ function stream(response: ServerResponse, ...parts: string[]): void {
   for (const part of parts) response.write(part);
 }
 
-/** Starts a call and hangs up as soon as `heard` returns true for the answer so far. */
+/** Starts a call, and hangs up as soon as `heard` returns true for the answer so far. */
 async function hangUp(
   { socket, token }: TestModels,
   body: object,
@@ -119,7 +119,7 @@ async function hangUp(
   return () => outgoing.destroy();
 }
 
-/** Once it listens; nothing is counted by that. */
+/** Resolves once it listens; this counts no call. */
 const listens = ({ socket, token }: TestModels) =>
   until("the proxy listens", () =>
     callModelAt({ socketPath: socket, token, path: "/nowhere" }, {}).then(({ status }) => status === 404),
@@ -129,7 +129,7 @@ describe("a tenant with a limit in USD", () => {
   const answerAll: Answer = (response) =>
     void response.end(JSON.stringify({ usage: { input_tokens: 20, output_tokens: 10 } }));
 
-  it("makes no further call in any of its builds once it is spent, until the limit is raised", async () => {
+  it("makes no more calls in any of its builds once the limit is spent, until it is raised", async () => {
     await liveModelAttempt(store);
     const base = { tenantId: "ten", projectId: modelProject, sandboxDriver: "local", network: "none" as const };
     const plan = (await store.builds.get({ id: modelBuild })).plan;
@@ -181,8 +181,8 @@ describe("a call that a budget has no room for now", () => {
       calls.push(ask(models, message({ max_tokens: 1_500, metadata: { user_id: `${number}` } })));
       await until("it is made, or waits", async () => ((await spent())?.calls ?? 0) > number);
     }
-    // People see them wait, and so does the host of an agent, which would take it for stuck
-    // otherwise.
+    // People see that they wait, and so does the agent host, which would otherwise think the agent
+    // is stuck.
     expect(await spent()).toMatchObject({ calls: 5, openCalls: 1, waitingCalls: 4, tokens: 0 });
     const headers = { authorization: `Bearer ${models.token}` };
     const waiting = new Promise<string>((resolve) => {
@@ -198,7 +198,7 @@ describe("a call that a budget has no room for now", () => {
     expect(await spent()).toMatchObject({ calls: 5, openCalls: 0, waitingCalls: 0, estimatedCalls: 0 });
   });
 
-  it("ends its wait with its agent, with a limit that is used up, or with its time", async () => {
+  it("stops waiting with its agent, when a limit is used up, or after its time", async () => {
     await liveModelAttempt(store, { tokens: 2_000, usd: null });
     let release: (tokens: number) => void = () => undefined;
     const models = await provider(async (response) => {
@@ -221,14 +221,14 @@ describe("a call that a budget has no room for now", () => {
     const { status, text } = await third;
     expect([status, JSON.parse(text).error.message]).toEqual([
       402,
-      "wavesmith: over budget: 1920 of 2000 tokens are spent: no room for this call",
+      expect.stringMatching(/1920 of 2000 tokens are spent: no room for this call, which may take \d{3} tokens$/),
     ]);
     expect(models.seen).toHaveLength(1);
     expect(await spent()).toMatchObject({ calls: 1, waitingCalls: 0 });
     expect(models.warnings).toEqual([]);
   });
 
-  it("sees that its plan now has a larger budget", async () => {
+  it("notices that its plan now has a larger budget", async () => {
     await liveModelAttempt(store, { tokens: 2_000, usd: null });
     let release: () => void = () => undefined;
     const models = await provider(async (response, body) => {
@@ -246,7 +246,7 @@ describe("a call that a budget has no room for now", () => {
     expect((await first).status).toBe(200);
   });
 
-  it("thinks for no longer than it may answer, and is not made with too little room for thinking", async () => {
+  it("thinks no longer than it may answer, and is not made without enough room to think", async () => {
     await liveModelAttempt(store, { tokens: 4_000, usd: null });
     const models = await provider((response) => {
       response.end(JSON.stringify({ usage: { input_tokens: 20, output_tokens: 2_800 } }));
@@ -263,7 +263,7 @@ describe("a call that a budget has no room for now", () => {
 });
 
 describe("a call whose agent hung up", () => {
-  it("costs what its provider reports, when that comes in time", async () => {
+  it("costs what its provider reports, if the report comes in time", async () => {
     await liveModelAttempt(store);
     let finish: () => void = () => undefined;
     const models = await provider((response) => {
@@ -306,7 +306,30 @@ describe("a call whose agent hung up", () => {
     expect(Math.abs(tokens!.inputTokens - counted.inputTokens)).toBeLessThan(10);
   });
 
-  it("did not come to its end, even if the provider did, until the agent has made another", async () => {
+  it("is counted at once when nobody is left to listen, but not a call whose agent still listens", async () => {
+    await liveModelAttempt(store);
+    let finish: () => void = () => undefined;
+    const models = await provider((response) => {
+      stream(response, start, delta("a few words"));
+      finish = () => response.end(end(77));
+    });
+    await listens(models);
+    const leave = await hangUp(models, message({ stream: true }), /a few words/);
+    leave();
+    await until("the proxy knows", async () => (await models.models.unfinished(modelAttempt.id))?.ending === "broken");
+    const heard = ask(models, message({ stream: true }));
+    await until("it is made", () => models.seen.length === 2);
+    await models.models.countLeft();
+    expect(await store.modelCalls.list({}, { by: "startedAt" })).toMatchObject([
+      { status: "cut", inputTokens: 40, outputTokens: 3, estimated: true },
+      { status: "open" },
+    ]);
+    finish();
+    await heard;
+    expect((await spent())?.openCalls).toBe(0);
+  });
+
+  it("counts as unfinished, even if the provider finished it, until the agent makes another", async () => {
     await liveModelAttempt(store);
     let finish: () => void = () => undefined;
     const models = await provider((response) => {
@@ -332,7 +355,7 @@ describe("a call whose agent hung up", () => {
   });
 
   // Codex 2.6.0 does so after every answer, without waiting for the end of the stream.
-  it("came to its end if the agent had read that it was complete", async () => {
+  it("counts as finished if the agent had read that it was complete", async () => {
     await liveModelAttempt(store);
     const usage = { input_tokens: 40, output_tokens: 3, input_tokens_details: { cached_tokens: 0 } };
     let finish: () => void = () => undefined;
@@ -347,6 +370,36 @@ describe("a call whose agent hung up", () => {
     finish();
     await until("it is counted", async () => (await spent())?.openCalls === 0);
     expect((await store.modelCalls.list({}))[0]).toMatchObject({ ending: "whole", outputTokens: 3, estimated: false });
+    expect(await models.models.unfinished(modelAttempt.id)).toBeNull();
+  });
+
+  it("also counts as finished if the answer is a recording that is still being counted", async () => {
+    await liveModelAttempt(store);
+    const completed = event({ type: "response.completed", response: { status: "completed", output: [] } });
+    const counting = await database.pool.connect();
+    const answer = { status: 200, headers: { "content-type": "text/event-stream" }, body: completed };
+    const find = async () => {
+      await counting.query("begin");
+      await counting.query("select 1 from build_spending for update");
+      return answer;
+    };
+    const notes: object[] = [];
+    const update: typeof store.modelCalls.update = (where, changes) => {
+      notes.push(changes);
+      return store.modelCalls.update(where, changes);
+    };
+    const noted = { ...store, modelCalls: { ...store.modelCalls, update } };
+    const cassette = { find, keep: async () => undefined };
+    const models = await openTestModels({ store: noted, folder, url: "http://127.0.0.1:1" }, { cassette });
+    open.push(models);
+    await listens(models);
+    const leave = await hangUp(models, { model: "m", input: [], stream: true }, /completed/, "/openai/v1/responses");
+    leave();
+    await listens(models); // By now it knows that the agent has hung up.
+    await counting.query("commit");
+    counting.release();
+    await until("it is counted", async () => (await spent())?.openCalls === 0);
+    expect(notes).toEqual([]);
     expect(await models.models.unfinished(modelAttempt.id)).toBeNull();
   });
 
@@ -375,7 +428,7 @@ describe("a call whose agent hung up", () => {
 });
 
 describe("a provider that breaks off", () => {
-  it("costs what passed: the question, when it reset the connection, and nothing when it was never reached", async () => {
+  it("costs what passed: the question if it reset the connection, and nothing if it was never reached", async () => {
     await liveModelAttempt(store, { tokens: null, usd: 5 });
     const prices = [{ provider: "anthropic", model: "m", input: 10, cached: 1, cacheWrite: 12.5, output: 50 }];
     const models = await provider((response) => void response.socket?.resetAndDestroy(), { prices });
@@ -383,7 +436,8 @@ describe("a provider that breaks off", () => {
     expect((await ask(models, body)).status).toBe(502);
     const [made] = await store.modelCalls.list({});
     expect(made).toMatchObject({ status: "cut", estimated: true, outputTokens: 0 });
-    // About a thousand tokens of input, and not the 3.2 USD that 64,000 of output would have been.
+    // About a thousand tokens of input, and not the 3.2 USD that 64,000 tokens of output would have
+    // cost.
     expect(made?.microUsd).toBeGreaterThan(9_000);
     expect(made?.microUsd).toBeLessThan(12_000);
     await servers.pop()?.close();
@@ -433,7 +487,7 @@ describe("the usage of a chat's stream", () => {
   const answer: Answer = async (response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
     const text = `${parts.join("")}${chunk({ choices: [], usage })}data: [DONE]\r\n\r\n`;
-    // In pieces that keep to no line.
+    // In pieces that ignore the ends of lines.
     for (let at = 0; at < text.length; at += 7) {
       if (!response.write(text.slice(at, at + 7))) await new Promise((resolve) => response.once("drain", resolve));
     }
@@ -464,14 +518,14 @@ describe("a budget in USD", () => {
     });
     const newer = message({ model: "claude-opus-9", max_tokens: 100 });
     for (const call of [newer, newer]) await ask(models, call);
-    // 4 and 20 USD a million, as claude-opus-5-5: the second call has no room any more.
+    // 4 and 20 USD per million, as claude-opus-5-5: there is no room left for the second call.
     expect((await spending()).spentMicroUsd).toBe(6_000_000);
     expect(models.warnings).toEqual([
       expect.stringMatching(/^the price of anthropic:claude-opus-9 is unknown, so it is counted like claude-opus-5-5 /),
     ]);
   });
 
-  it("counts a cache entry kept for an hour as that, and an answer that may take its time as a batch", async () => {
+  it("prices a cache entry kept for an hour as one, and an answer that may take its time as a batch", async () => {
     await liveModelAttempt(store, { tokens: null, usd: 50 });
     let usage: object = {};
     let more: object = {};
@@ -482,7 +536,7 @@ describe("a budget in USD", () => {
     await ask(models, message({ model: "claude-sonnet-5", max_tokens: 1, system }));
     const [made] = await store.modelCalls.list({});
     expect(made?.microUsd).toBe(400_000);
-    // Reserved at 4 USD a million, and not at the 2.5 of a few minutes.
+    // Reserved at 4 USD per million, and not at the 2.5 of a few minutes ago.
     expect(made?.reservedMicroUsd).toBeGreaterThan(1_000 * 4);
     usage = { prompt_tokens: 100_000, completion_tokens: 10_000 };
     more = { service_tier: "flex" };

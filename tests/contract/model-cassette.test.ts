@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createCassette } from "../../src/models/call/cassette.ts";
 import type { Cassette, CassetteAnswer, CassetteCall } from "../../src/models/port.ts";
 
-// A recording is replayed although agents make several calls at once, in an order of their own, and
-// say something else of ids, times and paths each time.
+// A recording can be replayed even though agents make several calls at once, in any order, with
+// other ids, times and paths each time.
 
 let folder: string;
 beforeEach(() => {
@@ -19,7 +19,9 @@ const tools = [{ name: "Bash" }, { name: "Write" }];
 const about = (task: string): string =>
   `Your tree is /workspace/trees/${randomUUID()}, today is ${new Date().toISOString()}. ${task}`;
 
-/** The calls of one agent: one names its session, two are sub-tasks, and the first goes on. */
+/**
+ * The calls of one agent: one names its session, two are sub-tasks, and the first one continues.
+ */
 function callsOf(owner: string, steps: number): { readonly call: CassetteCall; readonly text: string }[] {
   const path = "/v1/messages?beta=true";
   const made = (name: string, body: object) => ({ call: { owner, provider: "anthropic", path, body }, text: name });
@@ -39,7 +41,7 @@ function callsOf(owner: string, steps: number): { readonly call: CassetteCall; r
 
 const answerOf = (text: string): CassetteAnswer => ({ status: 200, headers: {}, body: text });
 
-/** A shuffle that a seed repeats. */
+/** Shuffles in an order that depends only on the seed. */
 function shuffled<Item>(items: readonly Item[], seed: number): Item[] {
   let state = seed;
   const random = (below: number): number => {
@@ -72,7 +74,7 @@ describe("a cassette", () => {
     for (const [wanted, given] of answers) expect(given).toBe(wanted);
   });
 
-  it("answers a call that is made again as before, and one that was never made not at all", async () => {
+  it("answers a repeated call as before, and refuses a call that was never recorded", async () => {
     await record(made());
     const cassette = createCassette(folder, "replay");
     const [title] = made();

@@ -14,7 +14,7 @@ import {
   type TestModels,
 } from "../support/model-builds.ts";
 
-// How the answers to an agent's calls ended, which is what tells half-done work from finished work.
+// How the answers to an agent's calls ended, which tells half-done work from finished work.
 
 let folder: string;
 let database: TestDatabase;
@@ -101,7 +101,7 @@ describe("the last call of an agent", () => {
     expect(await unfinished()).toEqual({ ending: "error", overflowed, reason });
   });
 
-  it("is one that offers tools, as long as there is one", async () => {
+  it("is one that offers tools, if there is one", async () => {
     await open();
     answers = () => ({ status: 400 });
     await ask(messages, { tools: undefined });
@@ -113,7 +113,7 @@ describe("the last call of an agent", () => {
     expect(await unfinished()).toBeNull();
   });
 
-  it("is not the one in which Codex asks for a title of its session", async () => {
+  it("is not the one in which Codex asks for its session's title", async () => {
     await open();
     const [work, title] = ["gpt-6-sol", "gpt-5.6-luna"].map(
       (model) => captured.find(({ body }) => body.model === model)!,
@@ -148,21 +148,21 @@ describe("a provider that fails", () => {
     expect(await unfinished()).toMatchObject({ reason: "the provider failed (it answered 500)" });
   });
 
-  it("is not given the same time again when the agent repeats a call that was given up", async () => {
+  it("gets less time when the agent repeats a call that was given up", async () => {
     await open(1_500);
     answers = () => ({ status: 500 });
     await ask(messages);
     const { length } = providers.requests;
     await ask(messages);
     expect(providers.requests.length).toBe(length + 1);
-    // Once it has worked, it is.
+    // Once a call has worked, calls are retried again.
     answers = (number) => (number === length + 3 ? { status: 500 } : { text: "hello" });
     expect((await ask(messages)).status).toBe(200);
     expect((await ask(messages)).status).toBe(200);
     expect(providers.requests.length).toBe(length + 4);
   });
 
-  it("is named with what went wrong when it cannot be called at all", async () => {
+  it("is named with the reason if it cannot be called at all", async () => {
     await open();
     answers = () => ({ hangUp: true });
     expect((await ask(messages)).text).toContain("the call failed: socket hang up");

@@ -22,8 +22,8 @@ import {
 import { callModel, liveModelAttempt, modelAttempt, modelBuild, modelProject } from "../support/model-builds.ts";
 import type { ModelProcessInput } from "../support/model-process.ts";
 
-// W10: a reservation is settled once, whichever process dies, and no budget is exceeded by calls
-// that are made at once.
+// W10: a reservation is settled once, whichever process dies, and simultaneous calls do not exceed
+// the budget.
 
 let database: TestDatabase;
 let store: Store;
@@ -37,7 +37,7 @@ const program = await bundledProgram("model-process");
 const spending = () => store.buildSpending.get({ buildId: modelBuild });
 const price = { provider: "p", model: "m", input: 2, cached: 2, cacheWrite: 2, output: 10 };
 
-/** Repeatable: the seed of a run that fails is in its title. */
+/** Repeatable: the title of a run includes its seed. */
 function randomFrom(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -71,7 +71,7 @@ describe("a budget under many calls at once", () => {
         now: () => new Date(),
         priceOf: () => price,
       });
-    // Two processes, for all the database knows.
+    // To the database, these are two processes.
     const ledgers = [make(), make()];
     const owner = (await ledgers[0]!.findOwner("attempt", modelAttempt.id, modelAttempt.fence))!;
     const held = async (): Promise<void> => {
@@ -98,7 +98,7 @@ describe("a budget under many calls at once", () => {
         keepsLong: false,
         offersTools: true,
       };
-      // A caller that waits for calls that nobody will ever settle hangs up.
+      // A caller hangs up if it waits for calls that nobody will ever settle.
       const hungUp = AbortSignal.timeout(300);
       const granted = await ledger.reserve(asked, hungUp).catch(() => ({ callId: null }) as const);
       if (granted.callId === null) {
@@ -112,8 +112,8 @@ describe("a budget under many calls at once", () => {
       const usage = end === "done" ? { ...count, outputTokens: Math.floor(granted.outputTokens * used) } : null;
       const outcome = { status: end as "done" | "cut" | "failed", httpStatus: null, error: null };
       const settlement = { ...outcome, usage, isEstimated: usage === null, ending: "whole" as const };
-      // Settled twice, by a process that does not know whether the first arrived, or by one that
-      // takes over: it counts once.
+      // Settled twice, by a process that does not know whether its first try arrived, or by one
+      // that takes over; it counts once.
       await Promise.all([ledger.settle(granted.callId, settlement), ledgers[0]!.settle(granted.callId, settlement)]);
       await held();
     };
@@ -124,8 +124,8 @@ describe("a budget under many calls at once", () => {
       }),
     );
     expect(refused).toBeGreaterThan(0);
-    // Sums and calls agree, and reservations of the dead come back as spent when another takes
-    // over.
+    // Sums and calls agree, and a process that takes over counts the reservations of dead processes
+    // as spent.
     const agree = async (): Promise<void> => {
       const calls = await store.modelCalls.list({ buildId: modelBuild });
       const open = calls.filter(({ status }) => status === "open");
@@ -146,7 +146,7 @@ describe("a budget under many calls at once", () => {
     await held();
   });
 
-  it("is held to by the store in one statement: a call is written down when it has room, else nothing is", async () => {
+  it("is enforced by the store in one statement, which records a call only if there is room", async () => {
     await liveModelAttempt(store);
     const call = {
       id: "call_1",
@@ -172,14 +172,14 @@ describe("a budget under many calls at once", () => {
     const { id } = call;
     expect(await store.modelCalls.list({})).toMatchObject([{ ...call, model: "m\ufffd\ufffd", endedAt: null }]);
     expect(await spending()).toMatchObject({ reservedTokens: 600, reservedMicroUsd: 70 });
-    // One of unknown price, and the same one again, of which nothing stays.
+    // A call at an unknown price, and a repeated id, which leaves nothing behind.
     const unpriced = { ...call, id: "call_2", reservedMicroUsd: null };
     expect(await store.reserveModelCall(unpriced, { tokens: null, microUsd: null })).toBe(true);
     await expect(store.reserveModelCall({ ...call, id }, { tokens: null, microUsd: null })).rejects.toThrow();
     expect(await spending()).toMatchObject({ reservedTokens: 1_200, reservedMicroUsd: 70, spentTokens: 100 });
   });
 
-  it("in mid-stream of two agents is exceeded only by what providers count beyond their reservation", async () => {
+  it("is exceeded by two streaming agents only by what providers count beyond their reservations", async () => {
     await liveModelAttempt(store, { tokens: 10_000, usd: null });
     const ledger = createModelLedger({ store, ids: randomIds, now: () => new Date(), priceOf: () => null });
     const owner = (await ledger.findOwner("attempt", modelAttempt.id, modelAttempt.fence))!;
@@ -196,12 +196,11 @@ describe("a budget under many calls at once", () => {
     const ask = () => ledger.reserve(asked, AbortSignal.timeout(60_000));
     const [first, second] = [ask(), ask()];
     const granted = await Promise.race([first, second]);
-    // One got all it asked for, the other waits for it.
+    // One got everything it asked for, and the other waits for it.
     expect(granted).toMatchObject({ outputTokens: 8_000 });
     await until("the other waits", async () => (await store.modelCalls.list({ status: "waiting" })).length === 1);
     expect(ledger.waiting(owner.id)).toBe(1);
-    // A provider that overshoots by a fifth: no further call passes, and waiting calls end at
-    // once.
+    // A provider overshoots by a fifth: no further call passes, and waiting calls end at once.
     const usage = { inputTokens: 500, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 9_600 };
     await ledger.settle(granted.callId!, {
       status: "done",
@@ -313,15 +312,15 @@ describe("a process that is killed in the middle of a call", () => {
       status: "cut",
       error: expect.stringContaining("gone"),
     });
-    // At its maximum, since nobody knows; the next call has the rest of the budget, not less.
+    // Counted in full, because nobody knows; the next call gets the rest of the budget, not less.
     expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: open!.reservedTokens + 25 });
     expect((await store.modelSpending(modelBuild)).get(modelAttempt.id)).toMatchObject({ calls: 2, openCalls: 0 });
   });
 
   it("has its call repeated by the process that takes over, also while the provider is busy", async () => {
     await liveModelAttempt(store);
-    // Busy for all processes at first, then for the second one once more, since that knows nothing
-    // of the first's wait.
+    // Busy for all processes at first, then once more for the second one, which does not know that
+    // the first has waited.
     answers = ({ number }) =>
       number <= 2 ? { status: 429, headers: { "retry-after": number === 1 ? "600" : "0.3" } } : { text: "later" };
     const { child, said } = startProcess();
@@ -330,14 +329,14 @@ describe("a process that is killed in the middle of a call", () => {
     await kill(child);
     expect((await first).status).toBe(0);
     expect(startProcess().child.pid).toBeDefined();
-    // The request of an agent whose connection broke off.
+    // The request of an agent whose connection broke.
     expect((await callModel(socket(), await token(), message)).status).toBe(200);
     expect(providers.requests).toHaveLength(3);
     expect((await spending()).reservedTokens).toBe(0);
   });
 });
 
-/** As the coordinator gives it to the agent: the same in every process. */
+/** As the coordinator passes it to the agent: the same in every process. */
 async function createToken(store: Store): Promise<string> {
   return tokenOf(await store.modelSecret("x".repeat(40)), { kind: "attempt", ...modelAttempt });
 }

@@ -11,8 +11,8 @@ import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { type FakeProviders, startFakeProviders } from "../support/fake-providers.ts";
 import { callModelAt, liveModelAttempt, modelBuild, openTestModels, type TestModels } from "../support/model-builds.ts";
 
-// MP5: a provider is a way out of a sandbox's network. Each of these is what an agent could send to
-// have the provider search, fetch, run, keep or make something for it.
+// MP5: a provider is a way out of a sandbox's network. Each of these is a request with which an
+// agent could make the provider search, fetch, run, store or create something.
 
 let folder: string;
 let database: TestDatabase;
@@ -61,7 +61,7 @@ const ask = (path: string, more: object, headers: Record<string, string> = {}) =
   callModelAt({ socketPath: models.socket, path, token: models.token, headers }, { ...usual[path], ...more });
 
 let planVersion = 100;
-/** As an edit of the plan does it. */
+/** Changes the plan as an edit does. */
 const allow = (modelTools: readonly ModelTool[], network: NetworkMode = "none") => {
   const plan = { limits: { budget: { tokens: null, usd: null } }, modelTools } as never;
   planVersion += 1;
@@ -73,7 +73,7 @@ const input = (...items: object[]) => ({ input: items });
 const parts = (...all: object[]) => ({ contents: [{ role: "user", parts: all }] });
 const url = "https://attacker.example/pixel.png";
 
-/** The request, the message that refuses it, and what a plan can allow it with. */
+/** The request, the message that refuses it, and the plan's setting that allows it. */
 const outside: readonly (readonly [string, object, string, ModelTool | null])[] = [
   [messages, { tools: [{ type: "web_search_20250305", name: "web_search" }] }, "web_search_20250305", "web_search"],
   [messages, { tools: [{ type: "web_fetch_20250910", name: "web_fetch" }] }, "web_fetch_20250910", "web_fetch"],
@@ -167,7 +167,7 @@ const outside: readonly (readonly [string, object, string, ModelTool | null])[] 
 ];
 
 describe.each(outside)("%s with %j", (path, more, words, tool) => {
-  it("is refused by name, unless the plan allows just that", async () => {
+  it("is refused by name, unless the plan allows exactly that", async () => {
     const { status, text } = await ask(path, more);
     const { error } = JSON.parse(text);
     expect([status, error.message]).toEqual([400, expect.stringContaining(words)]);
@@ -177,8 +177,8 @@ describe.each(outside)("%s with %j", (path, more, words, tool) => {
     if (tool !== null) {
       await allow([tool]);
       expect((await ask(path, more)).status).toBe(200);
-      // As it was sent: nothing of it was left out.
-      const call = providers.requests.find(({ body }) => body !== null); // not the question for limits
+      // As it was sent: nothing was left out of it.
+      const call = providers.requests.find(({ body }) => body !== null); // not the request for the model's limits
       expect(call?.body).toMatchObject(path === gemini && "generationConfig" in more ? {} : more);
     }
     await allow([], "open");
@@ -188,7 +188,7 @@ describe.each(outside)("%s with %j", (path, more, words, tool) => {
   });
 });
 
-it("is refused also where a call only counts tokens, and by the beta of a header", async () => {
+it("is also refused where a call only counts tokens, and for a beta in a header", async () => {
   const image = user({ type: "image", source: { type: "url", url } });
   const count = "/anthropic/v1/messages/count_tokens";
   expect((await ask(count, { model: "m", ...image })).text).toContain("source.type: url");
@@ -236,7 +236,7 @@ it.each(costly)("%s with %j is refused whatever the network is, since no budget 
   expect(providers.requests).toEqual([]);
 });
 
-it("holds every limit that a call names, so that none of two is the one that counts", async () => {
+it("enforces every limit that a call names, whichever of them the provider uses", async () => {
   await liveModelAttempt(store, { tokens: 3_000, usd: null });
   await ask(chat, { max_tokens: 900_000, max_completion_tokens: 500 });
   expect(providers.requests[0]?.body).toMatchObject({ max_tokens: 500, max_completion_tokens: 500 });
@@ -257,7 +257,7 @@ it("passes ordinary requests: the agent's own tools, data in the call, and optio
         output_config: { format: { type: "json_schema", schema: {} } },
         ...user(
           { type: "image", source: { type: "base64", data: "AAAA" } },
-          // The arguments of an agent's own tool are its own affair.
+          // The arguments of an agent's own tool are its own business.
           { type: "tool_use", id: "t", name: "x", input: { type: "image", source: { type: "url", url } } },
         ),
       },
@@ -283,8 +283,8 @@ it("passes ordinary requests: the agent's own tools, data in the call, and optio
   for (const [path, more] of sent) expect((await ask(path, more)).text, path).toContain("hello");
 });
 
-// Captured on 2026-11-22 from the agents that are pinned, each at its first call and after a tool;
-// words are cut short, and of Codex the search is left out that we have it leave out.
+// Captured on 2026-11-22 from the pinned agents, each at its first call and after a tool. Texts are
+// shortened, and Codex's search is left out because we tell it to leave it out.
 it.each(captured)("passes a call as $agent makes it ($path)", async ({ path, beta, body }) => {
   const headers: Record<string, string> = beta === null ? {} : { "anthropic-beta": beta };
   const at = { socketPath: models.socket, path, token: models.token, headers };

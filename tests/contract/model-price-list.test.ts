@@ -9,7 +9,7 @@ import { shippedPrices } from "../../src/models/prices/price-list.ts";
 import { priceIn } from "../../src/models/prices/prices.ts";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
 
-// A public list of prices on loopback, in the form of LiteLLM's, and the command that fetches it.
+// A public price list on loopback, in LiteLLM's format, and the command that fetches it.
 
 let place: CommandPlace;
 let folder: string;

@@ -17,9 +17,9 @@ const notice: Notice = {
 };
 
 describe("what is sent", () => {
-  it("is signed as Standard Webhooks says", () => {
+  it("is signed as Standard Webhooks specifies", () => {
     const message = { id: "msg_p5jXN8AQM9LWM0D4loKWxJek", seconds: 1_614_265_330, body: '{"test": 2432232314}' };
-    // The example of the specification.
+    // The example in the specification.
     expect(signatureOf("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", message)).toBe(
       "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
     );
@@ -27,15 +27,22 @@ describe("what is sent", () => {
 
   it("has the form that each chat expects, and mentions nobody", () => {
     const slack = requestFor("https://hooks.slack.com/services/T/B/x", notice);
+    const elements = [
+      { type: "text", text: notice.title, style: { bold: true } },
+      { type: "text", text: `\n${notice.text}` },
+      { type: "text", text: "\n" },
+      { type: "link", url: notice.url, text: "Open it in the dashboard" },
+    ];
     expect([slack.isSigned, JSON.parse(slack.body)]).toEqual([
       false,
       {
-        text: `*shop: wave 2 is blocked*\ntests &lt;failed&gt; &amp; more\nwavesmith status bld_1\n<${notice.url}|Open it in the dashboard>`,
+        text: "shop: wave 2 is blocked",
+        blocks: [{ type: "rich_text", elements: [{ type: "rich_text_section", elements }] }],
       },
     ]);
     const discord = requestFor("https://discord.com/api/webhooks/1/x", notice);
     expect(JSON.parse(discord.body)).toEqual({
-      content: `**${notice.title}**\n${notice.text}\n${notice.url}`,
+      content: `**shop: wave 2 is blocked**\ntests \\<failed\\> & more\nwavesmith status bld\\_1\n${notice.url}`,
       allowed_mentions: { parse: [] },
     });
     const ntfy = requestFor("ntfy+http://192.168.0.7:8080/builds", { ...notice, title: "café" });
@@ -45,6 +52,35 @@ describe("what is sent", () => {
       notice.url,
       notice.text,
     ]);
+  });
+});
+
+describe("a name with a chat's markup in it", () => {
+  const title = "shop: the schedule *nightly* & <!channel> _2_ is paused";
+  const odd = { ...notice, title, text: "~no~ `code`\n> # @everyone [a](b) \\" };
+
+  it("is shown by Slack as it is: in rich text, which has no markup", () => {
+    const { text, blocks } = JSON.parse(requestFor("https://hooks.slack.com/services/T/B/x", odd).body);
+    const [heading, body] = blocks[0].elements[0].elements;
+    expect([heading.text, body.text]).toEqual([title, `\n${odd.text}`]);
+    expect(text).toBe("shop: the schedule *nightly* &amp; &lt;!channel&gt; _2_ is paused");
+  });
+
+  it("is escaped for Discord, also where the message is cut", () => {
+    const { content } = JSON.parse(requestFor("https://discord.com/api/webhooks/1/x", odd).body);
+    expect(content).toBe(
+      [
+        "**shop: the schedule \\*nightly\\* & \\<!channel\\> \\_2\\_ is paused**",
+        "\\~no\\~ \\`code\\`",
+        "\\> \\# \\@everyone \\[a\\](b) \\\\",
+        odd.url,
+      ].join("\n"),
+    );
+    for (const text of ["*".repeat(3_000), `a${"*".repeat(3_000)}`]) {
+      const cut = JSON.parse(requestFor("https://discord.com/api/webhooks/1/x", { ...odd, text }).body).content;
+      expect(cut.length).toBeLessThanOrEqual(2_000);
+      expect(cut).toMatch(/\\\*\nhttps:/);
+    }
   });
 });
 
@@ -109,7 +145,7 @@ describe("a notifier", () => {
     receiver = await createWebhookReceiver();
   });
 
-  it("calls a private address only when the setting names its host", async () => {
+  it("calls a private address only if the setting names its host", async () => {
     const localhost = `http://localhost:${receiver.port}/`;
     for (const address of [receiver.url, localhost, "http://[::1]:1/", "http://169.254.169.254/latest"]) {
       const result = await notifierOf().send(address, notice, sender);

@@ -8,7 +8,7 @@ import { nextCommands } from "../../src/delivery/next-commands.ts";
 import { findOwnRepository, refuseUnusable } from "../../src/delivery/own-repository.ts";
 import { commitUncommitted, listUncommitted } from "../../src/delivery/uncommitted.ts";
 
-// A person's repository in every shape that git has, and the authority of a project beside it.
+// A person's repository in every form that git supports, and a project's authority beside it.
 
 const environment = { PATH: process.env.PATH, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" };
 const ada = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
@@ -42,7 +42,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("the repository that a folder is in", () => {
-  it("is found from a subfolder, with its branch and commit; outside of one there is none", async () => {
+  it("is found from a subfolder, with its branch and commit, and nowhere outside", async () => {
     const found = await find(join(repo, "packages/api"));
     expect(found).toMatchObject({ root: repo, gitDir: join(repo, ".git"), isBare: false, prefix: "packages/api/" });
     expect([found.branch, found.head]).toEqual(["main", git(repo, "rev-parse", "HEAD")]);
@@ -77,7 +77,7 @@ describe("the repository that a folder is in", () => {
 });
 
 describe("uncommitted work", () => {
-  it("is every file that differs or is new, but for ignored ones and those that are excepted", async () => {
+  it("is every changed or new file, except ignored and excluded ones", async () => {
     expect(await listUncommitted(await find(), none)).toEqual([]);
     write("README.md", "two\n");
     write("new name.txt", "new\n");
@@ -87,7 +87,7 @@ describe("uncommitted work", () => {
     expect(files.map(({ state, path }) => `${state} ${path}`).sort()).toEqual(["?? new name.txt", "M README.md"]);
   });
 
-  it("becomes a commit on top of HEAD, and index, working tree and refs stay as they are", async () => {
+  it("becomes a commit on top of HEAD, and leaves index, working tree and refs alone", async () => {
     write("README.md", "staged\n");
     git(repo, "add", "README.md");
     write("README.md", "two\n");
@@ -110,7 +110,7 @@ describe("uncommitted work", () => {
     );
   });
 
-  it("has a file that changed right after a commit and kept its size", async () => {
+  it("includes a file that changed right after a commit and kept its size", async () => {
     write("README.md", "two\n");
     const commit = await commitUncommitted(await find());
     expect(git(repo, "show", `${commit}:README.md`)).toBe("two");
@@ -150,7 +150,7 @@ describe("delivering a result", () => {
       date,
       ...more,
     });
-  /** A commit by an agent on top of the authority's main. */
+  /** An agent's commit on top of the authority's main. */
   const build = (path: string): string => {
     const work = join(folder, `work-${path}`);
     git(folder, "clone", "-q", authority, work);
@@ -166,7 +166,7 @@ describe("delivering a result", () => {
     result = build("a");
   });
 
-  it("makes the branch and changes nothing that is checked out; doing it again changes nothing", async () => {
+  it("creates the branch and changes nothing that is checked out; doing it again changes nothing", async () => {
     write("README.md", "mine, not committed\n");
     const head = git(repo, "rev-parse", "HEAD");
     expect(await deliver()).toMatchObject({ outcome: "created", commit: result });
@@ -221,7 +221,7 @@ describe("delivering a result", () => {
     await expect(deliver({ squash })).rejects.toThrow("in what is checked out already");
   });
 
-  it("makes the person committer of every commit where they ask for it; agents stay authors", async () => {
+  it("makes the person the committer of every commit if they ask for it; agents stay the authors", async () => {
     git(repo, "config", "user.name", "Grace Höpper");
     git(repo, "config", "user.email", "grace@example.com");
     result = build("b");
@@ -234,13 +234,13 @@ describe("delivering a result", () => {
     expect(await deliver({ asMe: true })).toMatchObject({ outcome: "unchanged" });
   });
 
-  it("refuses an invalid name of a branch, and one that is in the way", async () => {
+  it("refuses an invalid branch name, and one that conflicts with another branch", async () => {
     await expect(deliver({ branch: "a..b" })).rejects.toMatchObject({ code: "usage" });
     git(repo, "branch", "wavesmith");
     await expect(deliver()).rejects.toMatchObject({ code: "conflict", remedy: expect.stringContaining("--branch") });
   });
 
-  it("says how to look at it, merge it and open a pull request, by the forge of the remote", async () => {
+  it("says how to look at it, merge it and open a pull request at the remote's forge", async () => {
     const next = async (base: string | null, here = true) => nextCommands(await find(), { branch, base, here });
     expect(await next("main")).toEqual({
       look: `git diff main...${branch}`,

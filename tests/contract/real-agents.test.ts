@@ -1,6 +1,8 @@
-import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { bundle } from "../../src/sandbox/guest/guest-program.ts";
 import { endOf, hostFixture } from "../support/agent-host.ts";
 import {
   type FakeAnswer,
@@ -20,27 +22,30 @@ import {
 } from "../support/real-agents.ts";
 import { requires } from "../support/require.ts";
 
-// Agents as people use them, from the registry, against a model on loopback: what each makes of the
-// protocol, of its configuration and of its model's faults.
+// Agents as people use them, from the registry, against a model on loopback: how each uses the
+// protocol and its configuration, and what it does when its model fails.
 
 const { folder, requestOf, start } = hostFixture("");
 const inTree = (path: string): string => join(folder(), "tree", path);
 
-/** The answers to each agent's request to write outside of its tree, and then in it. */
+/** The answers to each agent's requests to write outside its tree, and then inside it. */
 const asks: Readonly<Record<RealAgent, readonly boolean[]>> = {
   claude: [false, true],
-  // It does not ask: its own ways to hold itself back do not work inside of a sandbox.
+  // It does not ask, because its own confinement does not work inside a sandbox.
   codex: [],
   // It knows where its tree ends.
   gemini: [true],
   opencode: [false, true],
 };
 
+/** A PNG of one red dot. */
+const redDot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
+
 const broken = [400, "no such thing", "model-error"] as const;
 const faults: Readonly<Record<RealAgent, readonly (readonly [number, string, string])[]>> = {
-  // It would try for minutes.
+  // It would retry for minutes.
   claude: [broken, [401, "invalid x-api-key", "not-signed-in"]],
-  // It ends its turn as if all were well.
+  // It ends its turn as if nothing were wrong.
   codex: [broken, [402, "wavesmith: over budget: 9 of 9 tokens", "over-budget"]],
   gemini: [broken],
   opencode: [broken, [401, "invalid x-api-key", "not-signed-in"]],
@@ -93,15 +98,15 @@ describe.runIf(requires("agents")).each(realAgents)("%s", { timeout: 240_000 }, 
     expect(endOf(await host().ended)).toMatchObject({ end });
   });
 
-  // Of Gemini CLI we open a new one, see "opens a new session" of the agent host; the others do as
-  // Codex, only slower.
+  // For Gemini CLI we open a new session, see "opens a new session" of the agent host; the others
+  // do the same as Codex, only more slowly.
   it.runIf(name === "codex")("continues its session in the next attempt", async () => {
     model = scriptedModel([callsOf(name).run("echo remember-this")]);
     await host().ended;
     const earlier = providers.requests.length;
     const ended = await host().ended;
     expect(ended.events).toContainEqual(expect.objectContaining({ kind: "session", resumed: true }));
-    // Codex asks for a title beside its turn, at any time.
+    // Codex asks for a title besides its turn, at any time.
     const bodies = providers.requests.slice(earlier).map(({ body }) => JSON.stringify(body));
     expect(bodies.filter((body) => body.includes("remember-this"))).not.toEqual([]);
   });
@@ -134,7 +139,7 @@ describe.runIf(requires("agents")).each(realAgents)("%s", { timeout: 240_000 }, 
     expect(told).toContain("do as your model says");
   });
 
-  it("hands in a result by the tool that it is given", async () => {
+  it("submits a result with the tool that it is given", async () => {
     const schema = { type: "object", properties: { findings: { type: "array" } }, required: ["findings"] };
     const input = { findings: [] };
     const call = {
@@ -148,5 +153,26 @@ describe.runIf(requires("agents")).each(realAgents)("%s", { timeout: 240_000 }, 
     const ended = await host({ result: { schema, file } }).ended;
     expect(endOf(ended), ended.noise).toMatchObject({ end: "finished" });
     expect(JSON.parse(readFileSync(file, "utf8"))).toEqual({ findings: [] });
+  });
+
+  it("has the MCP servers and skills of its role, and the images of its instructions", async () => {
+    const server = join(folder(), "docs.mjs");
+    writeFileSync(server, await bundle(fileURLToPath(new URL("../support/mcp-server.ts", import.meta.url))));
+    mkdirSync(inTree("skills/review"), { recursive: true });
+    writeFileSync(inTree("skills/review/SKILL.md"), "---\nname: review\ndescription: for reviews\n---\n");
+    writeFileSync(inTree("dot.png"), Buffer.from(redDot, "base64"));
+    const input = { word: "answer" };
+    const call = {
+      claude: { name: "mcp__docs__lookup", input },
+      codex: codexProgram(`text(JSON.stringify(await tools.mcp__docs__lookup(${JSON.stringify(input)})));`),
+      gemini: { name: "mcp_docs_lookup", input },
+      opencode: { name: "docs_lookup", input },
+    };
+    model = scriptedModel([call[name]]);
+    const mcp = [{ name: "docs", command: `exec '${process.execPath}' '${server}'` }];
+    const ended = await host({ mcp, skills: ["skills/review"], images: ["dot.png"] }).ended;
+    expect(endOf(ended), ended.noise).toMatchObject({ end: "finished" });
+    const shown = JSON.stringify(providers.requests.filter(offersTools).at(-1)?.body);
+    for (const part of ["answer means forty-two", "review: for reviews", redDot]) expect(shown).toContain(part);
   });
 });

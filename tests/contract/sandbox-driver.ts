@@ -23,21 +23,23 @@ import { bundledProgram } from "../support/bundled-program.ts";
 import { usualLimits, usually } from "../support/usual-limits.ts";
 import type { DriverChoice, ProcessRequest } from "./sandbox-process.ts";
 
-/** The parts of a driver that the suite needs besides its port. */
+/** What the suite needs from a driver besides its port. */
 export interface DriverHarness {
-  /** A driver on a data folder, and how another process makes the same one. */
+  /**
+   * Creates a driver on a data folder; `choice` tells another process how to create the same one.
+   */
   make(dataDir: string): { driver: SandboxDriver; choice: DriverChoice };
   /** Kills a sandbox's first process, as a fault of the machine would; resolves when it is gone. */
   kill(dataDir: string, projectId: ProjectId): Promise<void>;
   /**
-   * Of a sandbox that was stopped, leaves what a process leaves that is killed while it starts it;
-   * `gone` resolves when that is no more.
+   * Leaves a stopped sandbox as a process does that is killed while it starts it; `gone` resolves
+   * when that state is gone.
    */
   halfStart(dataDir: string, projectId: ProjectId): Promise<{ gone(): Promise<void> }>;
-  /** The path of a project's first volume, by the port. */
+  /** The path of a project's first volume, as on the port. */
   volumePath(dataDir: string, projectId: ProjectId): string;
   /**
-   * What there is of the sandboxes of a data folder, volumes included; nothing when all were
+   * Lists what is left of the sandboxes of a data folder, including volumes; empty when all were
    * removed.
    */
   left(dataDir: string): Promise<string[]>;
@@ -68,7 +70,7 @@ export function scriptJob(script: string): JobSpec {
   return { stages: [{ ...stage, timeoutMs: 120_000, outputLimitBytes: 1 << 20 }], writable: ["work"], labels: {} };
 }
 
-/** Polls until `holds` gives something that is not null or false. */
+/** Polls until `holds` returns something that is neither null nor false. */
 export async function until<Found>(
   what: string,
   holds: () => Promise<Found> | Found,
@@ -81,7 +83,7 @@ export async function until<Found>(
   }
 }
 
-/** Host processes whose command line holds the word. */
+/** Host processes whose command line contains the word. */
 export function processesWith(word: string): number[] {
   return readdirSync("/proc")
     .map(Number)
@@ -105,7 +107,7 @@ interface Answer {
 const program = await bundledProgram("sandbox-process");
 
 /**
- * Another process that does what is asked; `kill` is kill -9. `prefix` is a command before node,
+ * Another process that does what it is asked; `kill` is kill -9. `prefix` is a command before node,
  * such as setpriv.
  */
 export function anotherProcess(
@@ -132,8 +134,8 @@ export function anotherProcess(
 }
 
 /**
- * A job that only an end from outside ends, with a process that has left its group; `word` is in
- * that one's command line.
+ * A job that ends only from outside, with a process that has left its group and has `word` in its
+ * command line.
  */
 const escaping = (word: string): JobSpec =>
   scriptJob(`setsid sh -c 'trap "" TERM; while :; do sleep 0.1; done' ${word} & touch up; sleep 100`);
@@ -146,7 +148,7 @@ async function whole(stream: Readable): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** An archive with one entry that no honest one has. */
+/** An archive with one entry that no honest archive has. */
 async function hostileArchive(header: {
   name: string;
   type: "file" | "symlink" | "character-device";
@@ -160,15 +162,15 @@ async function hostileArchive(header: {
 }
 
 /**
- * What every driver promises, on whatever machine. The harness makes drivers that share what lies
- * in a data folder.
+ * The promises of every driver, on any machine. The harness creates drivers that share the contents
+ * of a data folder.
  */
 export function describeSandboxDriver(name: string, harness: DriverHarness): void {
   describe(`the sandbox driver ${name}`, () => {
     let dataDir = "";
     let driver: SandboxDriver;
     let choice: DriverChoice;
-    // Where names are of the whole machine, other runs have theirs.
+    // If names belong to the whole machine, other runs have theirs there.
     let projectId: ProjectId;
     beforeEach(() => {
       dataDir = mkdtempSync(join(tmpdir(), "wavesmith-driver-"));
@@ -199,7 +201,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect(wall).toEqual({ isolation: expected, runtime: null });
     });
 
-    it("gives the same running sandbox when asked twice, also by another driver object", async () => {
+    it("returns the same running sandbox when asked twice, even through another driver object", async () => {
       const first = await start();
       const again = await start();
       const other = await harness.make(dataDir).driver.find(projectId);
@@ -227,7 +229,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect(result.stdout.split("\n").slice(0, 2)).toEqual([`${workspaceRoot}/work`, "2"]);
     });
 
-    it("passes no variable of the orchestrator's environment on", async () => {
+    it("passes on no variable of the orchestrator's environment", async () => {
       const env = { ...process.env, PLANTED_TOKEN: "hunter2" };
       const request: ProcessRequest = { driver: choice, projectId, network: "none", exec: ["sh", "-c", "env"] };
       const { exec } = await anotherProcess(request, [], env).answer;
@@ -235,7 +237,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect(exec?.stdout).not.toMatch(/PLANTED|hunter2/);
     });
 
-    it("keeps the volume's files over a stop and a start", async () => {
+    it("keeps the volume's files across a stop and a start", async () => {
       const { guest, bootId } = await start();
       await guest.writeFile("notes/kept.txt", "kept");
       await driver.stop(projectId);
@@ -299,7 +301,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect(processesWith(word)).toEqual([]);
     });
 
-    it("leaves no process after a stop, and stops twice", async () => {
+    it("leaves no process after a stop, and can be stopped twice", async () => {
       const { guest } = await start();
       const word = uniqueWord("survivor");
       await guest.startJob("job-1", escaping(word));
@@ -310,7 +312,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect(await driver.list()).toMatchObject([{ projectId, sandboxId: `sbx_${projectId}`, state: "stopped" }]);
     });
 
-    it("starts a new sandbox after the old one was killed, and ends the leftovers of that", async () => {
+    it("starts a new sandbox after the old one was killed, and ends the old one's leftovers", async () => {
       const { guest, bootId } = await start();
       const word = uniqueWord("orphan");
       await guest.startJob("job-1", escaping(word));
@@ -347,7 +349,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       await expect(start("open")).rejects.toMatchObject({ code: "conflict" });
       await guest.cancelJob("job-1", { reason: "test", graceMs: 0 });
       const open = await until("it is idle", () =>
-        // How busy it is may be known from a second ago.
+        // Its activity may be a second out of date.
         start("open").catch((error: { code?: string }) => (error.code === "conflict" ? null : Promise.reject(error))),
       );
       expect(open.bootId).not.toBe(bootId);
@@ -407,7 +409,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect(await shell(guest, "truncate -s 1T sparse")).toMatchObject({ exitCode: 0 });
       expect(await driver.volumeBytes(projectId, 60_000), "holes count").toBeGreaterThan(tebibyte);
       expect((await driver.usage(projectId))!.diskBytes).toBeLessThan(tebibyte);
-      // Something must check where the kernel does not, and it must be reported as such.
+      // Where the kernel does not check, something else must, and it must be reported that way.
       expect((await driver.capabilities()).disk).toMatch(/^(hard|watched)$/);
       expect(usage!.processes).toBeGreaterThan(0);
       expect(usage!.memoryBytes).toBeGreaterThan(1_000_000);
@@ -476,7 +478,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect((await driver.list()).length).toBe(1);
     });
 
-    it("changes nothing when an archive is not whole, or not an archive", async () => {
+    it("changes nothing if an archive is incomplete, or not an archive", async () => {
       const { guest, bootId } = await start();
       await shell(guest, fill);
       const archive = await whole(await driver.pack(projectId, "tar.gz"));

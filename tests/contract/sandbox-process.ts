@@ -1,13 +1,12 @@
-// A process of its own that uses a driver, for the contract suite. Its argument
-// is the request. Prints its result as one line of JSON; `hang` leaves it alive afterwards, to be
-// killed.
+// A separate process that uses a driver, for the contract suite. Its argument is the request.
+// Prints its result as one line of JSON; with `hang` it stays alive afterwards, to be killed.
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
 import type { NetworkMode } from "../../src/domain/sandbox/network.ts";
 import { createDriver, type DriverSettings } from "../../src/sandbox/drivers/registry.ts";
 import type { JobSpec } from "../../src/sandbox/port.ts";
 import { usualLimits } from "../support/usual-limits.ts";
 
-/** A name of the registry with its settings, so that another process can create the same driver. */
+/** A name in the registry with its settings, so that another process can create the same driver. */
 export interface DriverChoice {
   readonly name: string;
   readonly settings: DriverSettings;

@@ -6,8 +6,8 @@ import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "../support/database.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";
 
-// The promises of the store's port, for the one on Postgres and the one in memory that simulations
-// use.
+// The promises of the store's port, for the store on Postgres and the one in memory that
+// simulations use.
 
 const stores = [
   { name: "on Postgres", open: async () => createStore((await testDatabase()).pool) },
@@ -145,7 +145,7 @@ describe.each(stores)("the store $name", ({ open }) => {
     expect(await store.builds.remove({ id: "b1" })).toBe(1);
   });
 
-  it("refuses a second row of a key, or leaves it out when asked to", async () => {
+  it("refuses a second row with the same key, or skips it when asked to", async () => {
     await store.builds.insert(build("b1"));
     expect(await store.builds.insertIfAbsent(build("b1"))).toBeNull();
     await expect(store.builds.insert(build("b1"))).rejects.toThrow();
@@ -187,7 +187,7 @@ describe.each(stores)("the store $name", ({ open }) => {
     expect(sent).toEqual(["1", "2", "3"]);
   });
 
-  it("leases a running job to one owner, raises its fence at each taking, and gives it back", async () => {
+  it("leases a running job to one owner, raises its fence with each lease, and releases it", async () => {
     await store.builds.insert(build("b1"));
     await store.jobs.insert(job("j1"));
     const take = (owner: string, leaseMs = 60_000) =>

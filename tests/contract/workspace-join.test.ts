@@ -131,7 +131,7 @@ describe("joining branches", () => {
     expect((await crashing.join({ ...request, message })).head).toBe((await fixture.join(base, branches)).head);
   });
 
-  test("one whose work is already in the head is joined without a merge", async () => {
+  test("that are already in the head are joined without a merge", async () => {
     const x = branch("x", { "a.txt": "X" });
     const y = branch("y", { "a.txt": "XY" }, x.commit);
     const result = await fixture.join(base, [y, x, { taskKey: "old", title: "Old", commit: base }]);
@@ -139,17 +139,17 @@ describe("joining branches", () => {
     expect(fixture.git("rev-list", "--merges", "--count", `${base}..${result.head}`)).toBe("1");
   });
 
-  test("none at all gives the base", async () => {
+  test("with no branches at all gives the base", async () => {
     expect(await fixture.join(base, [])).toEqual({ head: base, joined: [], conflicts: [], regenerate: [] });
   });
 
-  test("with a commit that is not there fails by name", async () => {
+  test("with a missing commit fails by name", async () => {
     await expect(fixture.join(base, [{ taskKey: "x", title: "X", commit: "1".repeat(40) }])).rejects.toThrow(/1{40}/);
   });
 });
 
 describe("conflicts", () => {
-  test("leave the later branch out whole, say where and with whom, and do not stop the others", async () => {
+  test("leave out the whole later branch, say where and with which branch, and do not stop the others", async () => {
     const branches = [
       branch("first", { "a.txt": lines([5, "first"]) }),
       branch("second", { "a.txt": lines([5, "second"]), "own.txt": "kept on its branch" }),
@@ -165,7 +165,7 @@ describe("conflicts", () => {
     expect(await fixture.workspace.isAncestor(project, branches[1]!.commit, result.head)).toBe(false);
   });
 
-  test("with work that no branch of this join did are explained too", async () => {
+  test("with work from outside this join are explained too", async () => {
     const older = branch("older", { "a.txt": lines([5, "older"]) });
     const newBase = fixture.commit(base, { "a.txt": lines([5, "newer"]) });
     const result = await fixture.join(newBase, [older]);
@@ -203,13 +203,13 @@ describe("conflicts", () => {
     }
   });
 
-  test("in names with newlines and quotes are read right", async () => {
+  test("in names with newlines and quotes are read correctly", async () => {
     const name = 'odd\n"name"\t';
     const result = await fixture.join(base, [branch("x", { [name]: "x" }), branch("y", { [name]: "y" })]);
     expect(result.conflicts).toMatchObject([{ taskKey: "y", paths: [name] }]);
   });
 
-  test("are not settled by a merge driver that a tree asks for", async () => {
+  test("are not resolved by a merge driver that a tree asks for", async () => {
     const own = fixture.commit(base, { ".gitattributes": "*.txt merge=union\n" });
     fixture.git("update-ref", "refs/heads/main", own);
     const result = await fixture.join(own, [
@@ -242,7 +242,7 @@ describe("generated files", () => {
     expect((await fixture.join(base, branches, { generated })).head).toBe(result.head);
   });
 
-  test("that the head has deleted stay deleted", async () => {
+  test("stay deleted if the head has deleted them", async () => {
     const branches = [branch("x", { "package-lock.json": null }), branch("y", { "package-lock.json": "y\n" })];
     const result = await fixture.join(base, branches, { generated });
     expect(result).toMatchObject({ joined: ["x", "y"], regenerate: ["package-lock.json"] });
@@ -258,7 +258,7 @@ describe("generated files", () => {
     expect(result).toMatchObject({ joined: ["x"], conflicts: [{ taskKey: "y", paths: ["a.txt"] }], regenerate: [] });
   });
 
-  test("where one side has a folder in their place are an ordinary conflict", async () => {
+  test("are an ordinary conflict if one side has a folder in their place", async () => {
     const branches = [
       branch("x", { "package-lock.json": null, "package-lock.json/inner": "x\n" }),
       branch("y", { "package-lock.json": "y\n" }),

@@ -115,7 +115,7 @@ describe("keeping a tree", () => {
     expect(one).toEqual(two);
   });
 
-  test("sees a change of the same length made in the moment the tree was opened", async () => {
+  test("sees a change of the same length made at the moment the tree was opened", async () => {
     for (let round = 0; round < 5; round += 1) {
       const path = `trees/bld_x/racy.${round}`;
       await fixture.open(path, base);
@@ -188,7 +188,7 @@ describe("keeping a tree", () => {
     expect((await keptFiles())["a.txt"]).toBe("changed\n");
   });
 
-  test("reports a missing tree, and never takes it for deletions", async () => {
+  test("reports a missing tree, and never mistakes it for deletions", async () => {
     rmSync(fixture.at(tree), { recursive: true });
     await expect(keep()).rejects.toMatchObject({ code: "not-found" });
     await expect(keep()).rejects.toMatchObject({ code: "not-found" });
@@ -524,7 +524,8 @@ describe("a tree that is too much", () => {
   test("holes of sparse files count: the file that makes it too large is named, and the rest is kept", async () => {
     writeFiles(fixture.at(tree), { "small.txt": "small\n", "ignored.log": "", "holes/terabyte": "" });
     truncateSync(at("holes/terabyte"), 2 ** 40);
-    // Below the limit of a file each, above that of a tree together. An ignored one does not count.
+    // Each is below the limit for a file, and together they are above the limit for a tree. An
+    // ignored file does not count.
     truncateSync(at("ignored.log"), 2 ** 40);
     for (let n = 0; n < 120; n += 1) {
       writeFileSync(at(`holes/${n}`), "");
@@ -558,7 +559,7 @@ describe("a tree that is too much", () => {
     const { changed, refused } = await keep();
     expect(refused).toEqual([]);
     expect(changed).toHaveLength(5_000);
-    // It was 80 times as long; bench/large-tree.ts has the exact measure.
+    // It once took 80 times as long; bench/large-tree.ts measures it exactly.
     expect(performance.now() - begun - plain).toBeLessThan(15 * plain + 2_000);
   });
 });

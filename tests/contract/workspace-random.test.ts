@@ -29,7 +29,7 @@ const edit = fc.record({
 });
 const branches = fc.array(fc.array(edit, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 6 });
 
-/** The effect of a task's edits on the base's files; each line it writes carries its mark. */
+/** The effect of a task's edits on the base's files; each line it writes contains its mark. */
 function edited(mark: string, edits: readonly { name: string; kind: string; line: number }[]): Files {
   const files: Record<string, string[] | null> = {};
   for (const { name, kind, line } of edits) {
@@ -74,7 +74,7 @@ test("random histories: a join gives the same as merging one after the other, an
   await fc.assert(run, { numRuns: 12 });
 }, 120_000);
 
-/** Lines a branch wrote that no other branch can write: they carry its mark. */
+/** Lines that a branch wrote and no other branch can write, because they contain its mark. */
 function addedLines(commit: string): string[] {
   const diff = fixture.git("diff", "--no-renames", "--unified=0", base, commit);
   return diff
@@ -83,7 +83,7 @@ function addedLines(commit: string): string[] {
     .map((line) => line.slice(1));
 }
 
-/** The same with `git merge` in a clone, as a person would do it. */
+/** Does the same with `git merge` in a clone, as a person would. */
 function mergeByHand(made: readonly { taskKey: string; commit: string }[]): { joined: string[]; tree: string } {
   const clone = mkdtempSync(join(fixture.folder, "clone-"));
   mkdirSync(clone, { recursive: true });
@@ -96,7 +96,7 @@ function mergeByHand(made: readonly { taskKey: string; commit: string }[]): { jo
       gitIn(clone, "merge", "-q", "--no-ff", "-m", "join", commit);
       joined.push(taskKey);
     } catch {
-      // A conflict: as it was before.
+      // A conflict: the tree is as before.
       gitIn(clone, "merge", "--abort");
     }
   }

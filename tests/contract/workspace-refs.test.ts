@@ -39,7 +39,7 @@ describe("moving refs", () => {
     expect(await workspace.resolve(project, task)).toBe(two);
   });
 
-  test("of many moves at once, from two workspaces, exactly one wins", async () => {
+  test("exactly one of many simultaneous moves from two workspaces wins", async () => {
     const other = createWorkspace({ dataDir: fixture.dataDir, env: process.env });
     const heads = Array.from({ length: 8 }, (_, index) => fixture.commit(main, { a: `${index}` }));
     const won = await Promise.all(
@@ -108,7 +108,7 @@ describe("reading the authority", () => {
     expect(some).not.toContain("+line");
   });
 
-  test("a diff can leave files out at any depth", async () => {
+  test("a diff can leave out files at any depth", async () => {
     const files = { "new.txt": "new\n", "yarn.lock": "locked\n", "sub/go.sum": "summed\n", "sub/[a]": "odd\n" };
     const head = fixture.commit(main, files);
     const except = ["**/*.lock", "**/go.sum"];
@@ -169,7 +169,7 @@ describe("the host's git", () => {
 });
 
 describe("two processes", () => {
-  test("that prepare the same project at once agree on its main", async () => {
+  test("agree on the main of a project that they prepare at the same time", async () => {
     const source = join(import.meta.dirname, "../../src/workspace/workspace.ts");
     const script = `
       import { createWorkspace } from ${JSON.stringify(source)};

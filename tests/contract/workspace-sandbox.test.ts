@@ -15,8 +15,8 @@ const projectId = "proj_sandboxed" as ProjectId;
 const treePath = "trees/bld_x/api.1";
 const ref = "refs/heads/wavesmith/bld_x/task/api/1";
 
-// The tests that other suites run on a plain folder, once through the real guest, with the
-// isolation that jobs have.
+// Tests that other suites run on a plain folder, here once through the real guest, with the jobs'
+// isolation.
 describe.runIf(requires("bubblewrap")).each([true, false])("in a real sandbox (unsafe: %s)", (unsafe) => {
   const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-sandboxed-"));
   const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/" };
@@ -36,7 +36,7 @@ describe.runIf(requires("bubblewrap")).each([true, false])("in a real sandbox (u
     rmSync(dataDir, { recursive: true, force: true });
   });
 
-  /** A job of an agent: it may write its own tree. */
+  /** A job of an agent: it may write to its own tree. */
   const inTree = (script: string, path = treePath): Promise<ExecResult> =>
     guest.exec({
       argv: ["sh", "-ec", script],

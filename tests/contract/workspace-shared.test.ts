@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Sha } from "../../src/workspace/port.ts";
 import { createWorkspaceFixture, project, type WorkspaceFixture } from "../support/workspace-fixture.ts";
 
-// A tree in which several work: each keeps and gives back what is its own, and touches nothing
+// A tree in which several tasks work: each keeps and restores its own files, and touches nothing
 // else.
 
 describe("a tree that several share", () => {

@@ -39,7 +39,7 @@ const bundlesSent = () =>
   fixture.guest.execs.filter((spec) => spec.argv.some((arg) => arg.endsWith("/sync.bundle"))).length;
 
 describe("the joined tree on the volume", () => {
-  test("follows the authority, and untracked files in it stay", async () => {
+  test("follows the authority, and keeps untracked files", async () => {
     await sync(base);
     expect(readFileSync(fixture.at("repo/src/a.txt"), "utf8")).toBe("one\n");
     writeFiles(fixture.at("repo"), { "notes.txt": "mine", "src/a.txt": "edited by somebody" });
@@ -152,7 +152,7 @@ describe("opening a tree", () => {
     expect(readFileSync(fixture.at(tree, "work"), "utf8")).toBe("mine");
   });
 
-  test("opened before a reboot is kept or made again, as the caller asks", async () => {
+  test("that was opened before a reboot is kept or created again, as the caller asks", async () => {
     const boot = () => readdirSync(fixture.at("keep")).map((name) => fixture.at("keep", name, "git/boot"))[0]!;
     await fixture.open(tree, base);
     expect(readFileSync(boot(), "utf8")).toBe(readFileSync("/proc/sys/kernel/random/boot_id", "utf8"));
@@ -171,7 +171,7 @@ describe("opening a tree", () => {
     expect(await fixture.keep(tree, base)).toMatchObject({ commit: null, changed: [] });
   });
 
-  test("makes a tree again if it is not to be reused", async () => {
+  test("creates a tree again if it is not to be reused", async () => {
     await fixture.open(tree, base);
     writeFiles(fixture.at(tree), { work: "mine", "locked/x": "1" });
     chmodSync(fixture.at(tree, "locked"), 0o500);
@@ -195,7 +195,7 @@ describe("opening a tree", () => {
     }
   });
 
-  test("completes a tree whose remaking was killed, or leaves it as it was", async () => {
+  test("completes a tree whose re-creation was killed, or leaves it as it was", async () => {
     await sync(base);
     for (const line of stepsOfOpening) {
       for (const first of [true, false]) {
@@ -232,12 +232,12 @@ describe("opening a tree", () => {
 });
 
 const opening = openTreeScript.split("\n");
-/** Its lines, but for the functions that it defines first. */
+/** Its lines, except for the functions that it defines first. */
 const stepsOfOpening = [...opening.keys()].slice(opening.findIndex((line) => line.startsWith("tree=$PWD")));
 
 /**
- * Opens a tree with a script that is killed (-9) once it has come to the end of this line, or with
- * `first` when a program that this line calls has made or removed the first of several things.
+ * Opens a tree with a script that is killed (-9) when it reaches the end of this line or, with
+ * `first`, when a program that this line calls has created or removed the first of several things.
  */
 async function openUntilKilled(
   path: string,
@@ -270,7 +270,7 @@ const filesIn = (path: string): Record<string, string> =>
   );
 
 describe("closing a tree", () => {
-  test("removes it with its records, and is safe if it is missing", async () => {
+  test("removes it with its records, and does no harm if it is missing", async () => {
     await fixture.open(tree, base);
     writeFiles(fixture.at(tree), { "a/b/c": "1" });
     await fixture.keep(tree, base);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
 import { type FakeAnswer, type FakeProviders, startFakeProviders } from "../support/fake-providers.ts";
 
-// `build --brief` as a person types it, with the real command, a database of its own and a model on
+// `build --brief` as a person types it, with the real command, its own database and a model on
 // loopback.
 
 const plan = {
@@ -26,7 +26,8 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
   let providers: FakeProviders;
   let thoughts = 0;
   /**
-   * One of many, each of another file: of 0.039 USD, unless it is granted less than it would say.
+   * One of many calls, each for another file. It costs 0.039 USD, or less if fewer tokens are
+   * granted.
    */
   const thought = (granted: number): FakeAnswer => {
     thoughts += 1;
@@ -89,7 +90,7 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
     expect(tasks).toMatchObject([{ id: "plan", status: "failed", reason: expect.stringContaining("over budget") }]);
     expect(spent).toMatchObject({ usd: expect.any(Number), calls: thoughts, openCalls: 0 });
     expect(spent.usd).toBeLessThanOrEqual(0.2);
-    // Those for which there was room, and none of another attempt.
+    // Only the calls for which there was room, and none of a second attempt.
     expect(thoughts).toBeGreaterThan(1);
     expect(thoughts).toBeLessThan(10);
     expect(tasks[0].attempts).toBe(1);
@@ -103,7 +104,7 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
     expect([code, text]).toEqual([5, expect.stringContaining("note: 1 task of 1 role in 1 wave")]);
     const asked = JSON.stringify(providers.requests.map(({ body }) => body.messages));
     expect(asked).toContain("In my own words: ````data brief\\na note".replace("````", "```"));
-    // The plan it made is whole: an edited one may say it again.
+    // The plan file is complete, so it can be used as an edited plan.
     const [, made] = /to read and edit: (\S+)/.exec(text)!;
     expect((await place.run("plan", made!)).code).toBe(0);
     writeFileSync(file, "In my own words: {{brief}}\n");
@@ -113,7 +114,7 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
     expect([absent.code, absent.text]).toEqual([2, expect.stringContaining("the planner's prompt cannot be read")]);
   });
 
-  it("lacks a model or a key, says which, and starts nothing", async () => {
+  it("says which model or key is missing, and starts nothing", async () => {
     const poor = createCommandPlace();
     try {
       const none = await poor.run("build", "--brief", "a note");

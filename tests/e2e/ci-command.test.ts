@@ -29,7 +29,7 @@ describe("ci", { timeout: 240_000 }, () => {
   });
 
   it("does the same for a build on a server, with a key that may only build", async () => {
-    await builtDashboard(); // Otherwise the server makes it first.
+    await builtDashboard(); // Otherwise the server creates it first.
     const serve = place.start("serve", "--port", "0", "--json");
     await serve.said("serve.started");
     const url = /"url":"([^"]+)"/.exec(serve.text())![1]!;

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// The real command line on a data directory of its own: real database, sandbox, git and processes.
+// The real command line on its own data directory: real database, sandbox, git and processes.
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const diamond = join(root, "examples/diamond/plan.yaml");
@@ -37,7 +37,7 @@ interface Running {
 
 const start = (...words: string[]): Running => startTyping(words, null);
 
-/** With this on its standard input, which stays open; null: with none. */
+/** Types this on its standard input, which stays open; null: it has no input. */
 function startTyping(words: readonly string[], typed: string | null): Running {
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, WAVESMITH_SANDBOX: driver };
   const args = [join(root, "bin/wavesmith.js"), "--data", data, ...words];
@@ -104,7 +104,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     const git = (...args: string[]) => execFileSync("git", ["-C", repository!, ...args], { encoding: "utf8" });
     expect(git("rev-parse", "main").trim()).toBe(head);
     expect(git("show", "main:report.txt")).toContain("8 words, 5 of them different:");
-    // In somebody's repository nothing of all that is theirs to commit.
+    // None of these files shows up in the person's repository as something to commit.
     expect(readFileSync(join(data, ".gitignore"), "utf8")).toBe("*\n");
   });
 
@@ -123,7 +123,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     }
   });
 
-  it("tells of a build afterwards: status, builds, logs, and its end again with resume", async () => {
+  it("shows a build afterwards: status, builds, logs, and its end again with resume", async () => {
     expect((await run("status", first)).stdout).toContain("words (default): completed");
     expect(objects((await run("builds", "--json")).stdout)[0]).toMatchObject({ builds: [{}, { id: first }] });
     expect(await run("logs", first, "--task", "nope")).toMatchObject({ code: 2 });
@@ -133,7 +133,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     expect(await run("status", "bld_nope")).toMatchObject({ code: 2 });
   });
 
-  it("exits with 1 and everything needed to continue when a task fails", async () => {
+  it("exits with 1 and prints everything needed to continue when a task fails", async () => {
     const path = plan("failing", [
       { id: "bad", run: "echo before; echo broken at lib/x.js:7 >&2; exit 3", retries: 0 },
     ]);
@@ -166,7 +166,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     await build.ended;
     const id = buildIdIn(build.stdout());
     expect((await run("status", id)).stdout).toContain(
-      `interrupted: no process drives it. To continue: wavesmith resume ${id}`,
+      `interrupted: no process is driving it. To continue: wavesmith resume ${id}`,
     );
     const resumed = await run("resume", id);
     expect(resumed).toMatchObject({ code: 0 });
@@ -219,7 +219,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     expect(await run("sandbox", "restore", "diamond", "snap_none")).toMatchObject({ code: 2 });
   });
 
-  it("lists a sandbox removed without its volume, starts it again with its files whole, and removes the volume later", async () => {
+  it("lists a sandbox removed without its volume, starts it again with all its files, and removes the volume later", async () => {
     const diamonds = async () => {
       const [listed] = objects((await run("sandbox", "ls", "--json")).stdout);
       return (listed!.sandboxes as { project: string; state: string; diskBytes: number | null }[]).filter(
@@ -243,7 +243,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 2 });
   });
 
-  it("opens a shell in a tree of its own, set up, with its exit code, and leaves none behind when it is ended", async () => {
+  it("opens a shell in its own tree, after setup, returns its exit code, and leaves no shell behind when it is ended", async () => {
     const prepared = { setup: { run: "echo made > made.txt" }, env: { COLOUR: "red" } };
     const built = await run("build", plan("shelled", [{ id: "a", run: "echo a > a.txt" }], prepared));
     const id = buildIdIn(built.stdout);
@@ -266,7 +266,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
   });
 });
 
-/** Our agents that still sleep, on this machine. */
+/** Our agents on this machine that are still asleep. */
 function sleepers(): string[] {
   const listed = execFileSync("ps", ["-eo", "pid,args"], { encoding: "utf8" });
   return listed.split("\n").filter((line) => /\bsleep 4242$/.test(line));

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
 import { requires } from "../support/require.ts";
 
-// Approve, reject and retry by keys, on a terminal of its own.
+// Approves, rejects and retries by key, on its own terminal.
 
 const program = fileURLToPath(new URL("../../bin/wavesmith.js", import.meta.url));
 
@@ -42,7 +42,9 @@ it.runIf(requires("terminal"))(
     const times = (what: string) => text.split(what).length - 1;
     const until = (what: string, count = 1) =>
       expect.poll(() => times(what), { timeout: 60_000 }).toBeGreaterThanOrEqual(count);
-    /** Types a line again until it is taken: what comes before the question is dropped. */
+    /**
+     * Types a line again until it is read, because anything typed before the question is dropped.
+     */
     const enter = async (line: string, next: string, count = 1) => {
       for (let left = 40; times(next) < count && left > 0; left -= 1) {
         child.stdin.write(`${line}\r`);
@@ -54,7 +56,7 @@ it.runIf(requires("terminal"))(
       expect(times(next)).toBeGreaterThanOrEqual(count);
     };
     await expect.poll(() => existsSync(begun), { timeout: 60_000 }).toBe(true);
-    child.stdin.write("a\r"); // Before anything was asked.
+    child.stdin.write("a\r"); // Typed before there was a question.
     writeFileSync(go, "");
     const question = "a and Enter: approve";
     await until(question);

@@ -18,7 +18,7 @@ describe("a build in the background", { timeout: 120_000 }, () => {
   });
   afterAll(() => place.close());
 
-  /** A plan whose task waits for a file; what lets it end. */
+  /** A plan whose task waits for a file, and a function that lets it end. */
   function waitingPlan(name: string): { file: string; begun: () => boolean; release: () => void } {
     const [begun, go] = [join(place.folder, `${name}-begun`), join(place.folder, `${name}-go`)];
     const run = `touch ${begun}; until test -e ${go}; do sleep 0.1; done; echo a > a`;
@@ -36,7 +36,7 @@ describe("a build in the background", { timeout: 120_000 }, () => {
     });
     expect(await new Promise<number | null>((resolve) => child.once("close", resolve)), text).toBe(0);
     const id = buildIdIn(text);
-    expect(text).toContain(`build ${id} runs in the background`);
+    expect(text).toContain(`build ${id} is running in the background`);
     expect(text).toContain(`wavesmith attach ${id}`);
     await expect.poll(plan.begun, { timeout: 60_000 }).toBe(true);
     const left = place.start("attach", id);
@@ -54,7 +54,7 @@ describe("a build in the background", { timeout: 120_000 }, () => {
     expect((await place.run("attach", id)).text).toContain(`build ${id} completed`);
   });
 
-  it("is cancelled by its id, and one without a process is not watched for ever", async () => {
+  it("is cancelled by its id, and is not watched for ever if it has no process", async () => {
     const cancelled = waitingPlan("cancelled");
     const id = buildIdIn((await place.run("build", cancelled.file, "--detach")).text);
     expect((await place.run("cancel", id)).code).toBe(0);
@@ -70,7 +70,7 @@ describe("a build in the background", { timeout: 120_000 }, () => {
     expect((await place.run("resume", buildId)).code).toBe(0);
   });
 
-  it("that cannot start says why, with its own exit code", async () => {
+  it("says why it cannot start, with its own exit code", async () => {
     const faulty = place.plan("faulty", [{ id: "a", run: "true", dependsOn: ["b"] }]);
     const refused = await place.run("build", faulty, "--detach");
     expect([refused.code, refused.text]).toEqual([2, expect.stringContaining("b")]);

@@ -39,7 +39,7 @@ describe("a git history turned into a plan", () => {
   });
 });
 
-/** Null, said loudly, in a package without its history. */
+/** Null, with a loud message, in a package without its history. */
 function ownHistory(): string[] | null {
   try {
     const shallow = git(root, "rev-parse", "--is-shallow-repository").toString().trim() === "true";

@@ -26,7 +26,7 @@ const plan = {
   },
   tasks: [
     { id: "api", agent: "backend", instructions: "write api.txt", retries: 0 },
-    // The last output of the process is read from there.
+    // Output that the process wrote last is read from this file.
     { id: "note", run: "echo note > note.txt; touch ../../../cache/ran", retries: 0 },
   ],
 };
@@ -92,13 +92,12 @@ it("a build whose process is killed in a call of a task, of its critic and of th
     const store = createStore(database.pool);
     const [build] = await store.builds.list({});
     const buildId = build!.id;
-    // No attempt and no look was done again, and no retry was spent.
+    // No attempt and no look was repeated, and no retry was spent.
     const attempts = await store.attempts.list({ buildId });
     expect(attempts.map(({ number, outcome }) => [number, outcome])).toEqual(Array(2).fill([1, "succeeded"]));
     expect(await store.gateRuns.list({ buildId, gate: "critic" })).toMatchObject([{ round: 1, verdict: "passed" }]);
     expect(await store.jobs.list({ buildId, ownerKind: "gate" })).toHaveLength(2);
-    // Reservations of killed processes are counted at their maximum, once, and nothing stays
-    // reserved.
+    // Reservations of killed processes are counted once, in full, and nothing stays reserved.
     const calls = await store.modelCalls.list({ buildId });
     const worst = calls.filter(({ status }) => status === "cut");
     expect(worst).toHaveLength(killedIn.length);
@@ -110,7 +109,7 @@ it("a build whose process is killed in a call of a task, of its critic and of th
       spentTokens: reserved + 6 * 120,
       unpricedCalls: 0,
     });
-    // The trace is whole, and each call is below the attempt or gate run that made it.
+    // The trace is complete, and each call is below the attempt or gate run that made it.
     const paths = pathsOf(receiver.spans.filter(onlyOnce()));
     expect(new Set(receiver.spans.map(({ traceId }) => traceId)).size).toBe(1);
     expect(paths.filter((path) => path.endsWith("> chat claude-sonnet-4-5"))).toHaveLength(calls.length);
@@ -125,7 +124,10 @@ it("a build whose process is killed in a call of a task, of its critic and of th
   }
 });
 
-/** A process that is killed while it sends spans may have sent them: they come again, the same. */
+/**
+ * A process that is killed while it sends spans may have sent them; then they come again,
+ * unchanged.
+ */
 function onlyOnce(): (span: ReceivedSpan) => boolean {
   const seen = new Map<string, ReceivedSpan>();
   return (span) => {

@@ -10,9 +10,8 @@ import { testDatabase } from "../support/database.ts";
 import { linesUntilKilled } from "../support/json-process.ts";
 import { createRandom, seedsToTry } from "../support/random-plan.ts";
 
-// Tasks that share a tree, and an orchestrator that is killed at crash points by their number.
-// More:
-//   WAVESMITH_SEEDS=1-30 npx vitest run tests/e2e/kill-shared.test.ts
+// Tasks that share a tree, and an orchestrator that is killed at crash points, by number. To run
+// more: WAVESMITH_SEEDS=1-30 npx vitest run tests/e2e/kill-shared.test.ts
 
 const program = await bundledProgram("build-process");
 

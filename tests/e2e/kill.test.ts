@@ -31,8 +31,8 @@ import { requires } from "../support/require.ts";
 const program = await bundledProgram("build-process");
 
 /**
- * Writes down, outside the tree, that this attempt's script ran; then takes a while, so that kills
- * meet it.
+ * Records, outside the tree, that this attempt's script ran; then takes a while, so that kills hit
+ * it.
  */
 const before = `sed -n 's/^  "attempt": \\([0-9]*\\),$/'"$WAVESMITH_TASK"' \\1/p' "$WAVESMITH_TASK_FILE" >> ../../../cache/ran
 sleep 0.3`;
@@ -64,7 +64,7 @@ describe("a build whose process is killed again and again", () => {
         checkTree(ended, made.treeOf(new Set(made.tasks.map((task) => task.key))));
         for (const check of checks) check(ended);
         expect(ended.tasks.filter((task) => task.losses > 0).map((task) => task.key)).toEqual([]);
-        // No kill is ever taken for a failure of the task's own.
+        // No kill is ever counted as the task's own failure.
         const failing = made.tasks.filter((task) => task.fate === "fails-once").map((task) => `${task.key} 1`);
         expect(failuresOf(ended), details).toEqual(failing.sort());
         if (end.type === "ended") expect(end.ran.trim().split("\n").sort()).toEqual(scriptsOf(ended));
@@ -76,7 +76,7 @@ describe("a build whose process is killed again and again", () => {
     },
   );
 
-  it("ends by itself when nobody goes on with it, sandbox and database too, and goes on whenever somebody does", {
+  it("ends with its sandbox and database when nobody continues it, and goes on whenever somebody does", {
     timeout: 240_000,
   }, async () => {
     const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-kill-"));
@@ -146,8 +146,8 @@ interface Place {
 type Kill = (line: BuildProcessLine | null, kill: () => void) => void;
 
 /**
- * Kills by the clock since it was spawned or began to drive, or where a crash would be most
- * awkward.
+ * Kills at a time measured from its start or from when it began to drive, or where a crash would be
+ * most awkward.
  */
 function runAndKill(
   random: Random,
@@ -164,7 +164,7 @@ function runAndKill(
   });
 }
 
-/** Runs the process until it ends or is killed; gives what it said. */
+/** Runs the process until it ends or is killed; returns what it printed. */
 async function run(place: Place, input: BuildProcessInput, on: Kill): Promise<BuildProcessLine[]> {
   const child = spawn(process.execPath, [program, JSON.stringify(input)], {
     env: { ...process.env, ...settings(place) },
@@ -182,7 +182,7 @@ async function run(place: Place, input: BuildProcessInput, on: Kill): Promise<Bu
     on(line, () => child.kill("SIGKILL"));
   });
   const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
-    // Not `close`: what the killed process started may hold its pipes.
+    // Not `close`, because programs that the killed process started may hold its pipes.
     child.once("exit", (...how) => resolve(how));
   });
   if (code !== 0 && signal !== "SIGKILL") throw new Error(`the process ended with ${code ?? signal}: ${errors}`);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
 
-// Building where people work: in a git repository of their own.
+// Builds where people work: in their own git repositories.
 
 const limitMs = 180_000;
 const environment = { PATH: process.env.PATH, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" };
@@ -24,7 +24,7 @@ describe("a build typed in a person's repository", { timeout: limitMs }, () => {
     git("add", "--all");
     git("commit", "-qm", `Write ${path}`);
   };
-  /** A plan outside of the repository, whose task writes one file in it. */
+  /** A plan outside the repository, whose task writes one file in it. */
   const plan = (path: string, more: Record<string, unknown> = {}): string =>
     place.plan("shop", [{ id: "write", run: `echo '${path}' > packages/api/${path}` }], more);
   const build = (...words: string[]) => place.runIn(below, "build", ...words);
@@ -72,11 +72,11 @@ describe("a build typed in a person's repository", { timeout: limitMs }, () => {
 
     git("branch", "ahead", git("commit-tree", "-m", "On top", "-p", result, `${result}^{tree}`));
     const contained = await place.runIn(below, "deliver", "--branch", "ahead");
-    expect(contained.text).toContain(`branch ahead in ${repo} has all of it already, and commits after it: `);
+    expect(contained.text).toContain(`branch ahead in ${repo} already has all of it, and later commits: `);
     expect(contained.text).toContain(`  without those: wavesmith deliver ${buildId} --branch NAME\n`);
   });
 
-  it("tells how to bring a build from before the first commit into the repository", async () => {
+  it("says how to bring a build from before the first commit into the repository", async () => {
     const begin = (name: string) =>
       place.runIn(repo, "build", place.plan("shop", [{ id: name, run: `echo ${name} > ${name}.txt` }]));
     git("checkout", "-q", "--orphan", "begin");
@@ -114,7 +114,7 @@ describe("a build typed in a person's repository", { timeout: limitMs }, () => {
     expect(git("status", "--porcelain").split("\n").sort()).toEqual(["?? new.txt", "M README.md"]);
   });
 
-  it("begins a later build where the repository is, merges it when asked to, or says what it lacks", async () => {
+  it("starts a later build from the repository's current commit, merges it when asked to, or says what it lacks", async () => {
     expect((await build(plan("a.txt"))).code).toBe(0);
     commit("README.md", "two\n");
     const behind = await build(plan("b.txt"));

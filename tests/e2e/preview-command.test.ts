@@ -56,7 +56,7 @@ describe("preview", { timeout: 120_000 }, () => {
   it.runIf(requires("terminal"))("stays on a terminal until Ctrl-C, and answers there", async () => {
     const plan = place.plan("stays", [{ id: "a", run: "echo two > a" }], { preview: { command: serve } });
     expect((await place.run("build", plan)).code).toBe(0);
-    // `exec`, because a shell that stays answers Ctrl-C with an exit code of its own.
+    // `exec`, because a shell that stays around answers Ctrl-C with its own exit code.
     const command = `exec '${process.execPath}' '${program}' --data '${place.data}' preview`;
     const child = spawn("script", ["-qec", command, "/dev/null"], { cwd: place.folder });
     let text = "";

@@ -76,8 +76,7 @@ function checkStatuses({ tasks, onTaskFailure }: RandomPlan, ended: Ended): void
     expect(found).toEqual(expected);
     return;
   }
-  // How far it came follows from its waves: the last one has a failed task, and all before it had
-  // none.
+  // Its waves show how far it came: the last one has a failed task, and those before have none.
   const last = Math.max(...ended.members.keys());
   const fateOf = new Map(tasks.map((task) => [task.key, task.fate]));
   for (const [number, keys] of ended.members) {

@@ -44,7 +44,7 @@ describe("a second build while the first one waits for a person", { timeout: lim
     const resumed = await place.run("resume", id);
     expect([resumed.code, resumed.text]).toEqual([5, expect.stringContaining(`wavesmith approve ${id}`)]);
     // The latest build is the third, which was cancelled.
-    expect((await place.run("approve")).text).toContain("is cancelled: no wave of it waits for a decision");
+    expect((await place.run("approve")).text).toContain("is cancelled: no wave of it is waiting for a decision");
     const approved = await place.run("approve", id.slice(4, 10), "--resume");
     expect([approved.code, approved.text]).toEqual([0, expect.stringContaining(`build ${id} completed`)]);
     const stat = await place.run("diff", id, "--stat");

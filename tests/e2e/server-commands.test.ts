@@ -5,6 +5,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
+import { requires } from "../support/require.ts";
 import { serveAt, timeless } from "../support/server-place.ts";
 
 const noGates = { gates: { testing: false, critic: false, integration: false } };
@@ -71,7 +72,7 @@ it("works on a server with the output of a data directory", { timeout: 600_000 }
   expect(git("show", "wavesmith/shop:two.txt")).toBe("two\n");
   expect((await onServer("deliver", id)).text).toContain("is there already");
 
-  // Without a source it would begin with the repository that is here now.
+  // Without a source it would start from the repository in this folder.
   const slow = place.plan("slow", [{ id: "sleep", run: "echo begun; sleep 600" }], {
     source: { path: "./seed" },
     ...noGates,
@@ -85,9 +86,52 @@ it("works on a server with the output of a data directory", { timeout: 600_000 }
   await stop();
 });
 
+it.runIf(requires("terminal"))(
+  "takes from retry and resume, there and here, whether a person at a terminal answers questions from now on",
+  { timeout: 180_000 },
+  async () => {
+    place = createCommandPlace({ WAVESMITH_SANDBOX: "local-unsafe" });
+    const { onServer, startOnTerminal, stop, url, key } = await serveAt(place);
+    const places = {
+      there: { run: onServer, terminal: startOnTerminal },
+      here: { run: place.run, terminal: (...words: string[]) => place.startOnTerminal(...words).child },
+    };
+    for (const [name, { run, terminal }] of Object.entries(places)) {
+      const planned = (script: string) => place.plan(name, [{ id: "a", run: script }], { source: "empty", ...noGates });
+      const failed = await run("build", planned("exit 1"), "--json");
+      expect(failed.code, failed.text).toBe(1);
+      const id = (JSON.parse(failed.text.split("\n").find((line) => line.startsWith("{"))!) as { buildId: string })
+        .buildId;
+      const seen = async () => {
+        const headers = { authorization: `Bearer ${key}` };
+        const answer = await (await fetch(`${url}/api/v1/builds/${id}/view`, { headers })).json();
+        return (answer as { view: { build: { interactive: boolean; status: string } } }).view.build;
+      };
+      const isInteractive = async () => (await seen()).interactive;
+      expect([name, await isInteractive()]).toEqual([name, false]);
+      const retrying = terminal("retry", id);
+      await expect.poll(isInteractive, { timeout: 60_000 }).toBe(true);
+      await expect.poll(async () => (await seen()).status, { timeout: 60_000 }).toBe("failed");
+      retrying.kill("SIGKILL"); // It asks for a key.
+      expect((await run("retry", id)).code).toBe(1);
+      expect([name, await isInteractive()]).toEqual([name, false]);
+      const go = join(place.folder, `${name}-go`);
+      const edited = planned(`until test -e ${go}; do sleep 0.1; done; echo a > a`);
+      const resumed = once(terminal("resume", id, "--plan", edited), "close");
+      await expect.poll(isInteractive, { timeout: 60_000 }).toBe(true);
+      const joining = run("resume", id);
+      await expect.poll(isInteractive, { timeout: 60_000 }).toBe(false);
+      writeFileSync(go, "");
+      expect((await joining).code).toBe(0);
+      expect(await resumed).toEqual([0, null]);
+    }
+    await stop();
+  },
+);
+
 it("manages a server as it manages a data directory", { timeout: 600_000 }, async () => {
   place = createCommandPlace();
-  const { onServer, withInput, same, stop } = await serveAt(place);
+  const { onServer, withInput, same, stop, url } = await serveAt(place);
   const plan = place.plan("shop", [{ id: "one", run: "echo one > one.txt" }], noGates);
   expect(await onServer("build", plan)).toMatchObject({ code: 0 });
 
@@ -96,6 +140,17 @@ it("manages a server as it manages a data directory", { timeout: 600_000 }, asyn
     await same(words);
     await same([...words, "--json"]);
   }
+  for (const command of ["builds", "status", "logs", "diff"]) {
+    const [there, here] = await Promise.all([onServer, place.run].map((run) => run(command, "--project", "nobody")));
+    const placeless = (text: string) => timeless(text).replaceAll(url, "PLACE").replaceAll(place.data, "PLACE");
+    expect([command, there?.code, placeless(there?.text ?? "")]).toEqual([
+      command,
+      here?.code,
+      placeless(here?.text ?? ""),
+    ]);
+  }
+  // It has none, and never will.
+  expect(await same(["preview", "--no-wait"])).toContain("has no preview");
   await same(["notifications", "replay"]);
   await same(["notifications", "replay", "ntf_nobody"]);
 
@@ -133,7 +188,7 @@ it("manages the sandboxes of a server", { timeout: 600_000 }, async () => {
   const { onServer, withInput, startOnServer, same, stop } = await serveAt(place);
   const plan = place.plan("shop", [{ id: "one", run: "echo one > one.txt" }], noGates);
   expect(await onServer("build", plan)).toMatchObject({ code: 0 });
-  expect(await same(["sandbox", "start", "shop"])).toContain("the sandbox of shop runs");
+  expect(await same(["sandbox", "start", "shop"])).toContain("the sandbox of shop is running");
   const bytes = randomBytes(3_000_000).toString("hex");
   expect((await withInput(bytes, "sandbox", "exec", "shop", "cat")).text).toBe(bytes);
   await same(["sandbox", "exec", "shop", "--", "sh", "-c", "cat one.txt; echo aside >&2; exit 7"]);
@@ -158,5 +213,6 @@ it("manages the sandboxes of a server", { timeout: 600_000 }, async () => {
   expect(await same(["sandbox", "ls"])).toContain("volume kept");
   expect(await same(["sandbox", "stop", "shop"])).toContain("only its volume is kept");
   await same(["sandbox", "start", "nobody", "--json"]);
+  expect(await same(["sandbox", "exec", "nobody", "ls"])).toContain("there is no sandbox of nobody");
   await stop();
 });

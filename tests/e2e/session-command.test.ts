@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { type AgentPlace, openAgentPlace, stepsOf, wordsOf } from "../support/agent-place.ts";
 import { requires } from "../support/require.ts";
 
-// `shell --session`: a person talks with an agent in its own session.
+// `shell --session`: a person talks to an agent in its own session.
 
 let place: AgentPlace;
 beforeAll(async () => {

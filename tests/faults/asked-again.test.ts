@@ -3,13 +3,13 @@ import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts"
 import type { BuildRow } from "../../src/store/port.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// W13: a build in which nothing moves is asked for again, even if the processes died that took the
-// requests.
+// W13: if nothing moves in a build, its request is repeated, even if the processes that took the
+// request have died.
 
 describe("a build whose requests were accepted but never answered", () => {
   const fixture = eachBuildFixture();
 
-  /** Two running tasks whose ends were reported to a process that died with them. */
+  /** Two running tasks whose ends were reported to a process that died with the reports. */
   async function silence(): Promise<BuildRow> {
     const { store } = fixture.app;
     const task = (id: string) => ({
@@ -47,7 +47,7 @@ describe("a build whose requests were accepted but never answered", () => {
     expect(outcomes.slice(0, 2)).toEqual(["lost", "lost"]);
   });
 
-  it("is cancelled all the same", async () => {
+  it("can still be cancelled", async () => {
     const build = await silence();
     await requestCancel(fixture.app.ports, build.id, "enough");
     await fixture.app.store.builds.update({ id: build.id }, { movedAt: new Date(Date.now() - 600_000) });

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { planFileName } from "../../src/domain/plan/brief.ts";
 import { createStore } from "../../src/store/store.ts";
 import type { BriefProcessInput, BriefProcessLine } from "../support/brief-process.ts";
@@ -11,7 +11,7 @@ import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { linesUntilKilled } from "../support/json-process.ts";
 
 // A build from a brief whose process is killed (SIGKILL) between the planner's end and the plan's
-// running: another continues, and the plan is drafted once and applied once (W3, W4).
+// start. Another process continues, and the plan is drafted once and applied once (W3, W4).
 
 const program = await bundledProgram("brief-process");
 const plan = {
@@ -27,7 +27,7 @@ const agents = {
   },
   default: { runtime: "command", command: 'cat > /dev/null; echo done > "$WAVESMITH_TASK.txt"' },
 };
-/** In the order in which a build first reaches them; none is reached twice in a life. */
+/** In the order in which a build first reaches them; a life reaches each only once. */
 const points = [
   "end-job.after-commit",
   "attempts.update.after-commit",

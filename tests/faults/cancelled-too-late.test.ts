@@ -3,8 +3,8 @@ import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// W13. A cancel that meets an end: whichever is committed first counts, the other changes nothing
-// that stays, and work that is finished is finished also for the process that takes over.
+// W13. A cancel that races with an end: whichever is committed first counts, and the other changes
+// nothing for good. Finished work stays finished, also for a process that takes over.
 
 describe("a cancel that arrives as its target ends", () => {
   let fixture: BuildFixture;
@@ -19,8 +19,8 @@ describe("a cancel that arrives as its target ends", () => {
   const sha = async (ref: string) => (await fixture.git("rev-parse", "--verify", ref)).trim();
 
   /**
-   * A build of one task, cancelled at this point: before it goes on or, where the build's row is
-   * locked, right behind.
+   * Builds one task, and cancels it at this point: before the build goes on or, where the build's
+   * row is locked, right after.
    */
   async function cancelAt(point: string): Promise<{ buildId: string; wasInTime: boolean }> {
     const buildId = await fixture.request({
@@ -40,8 +40,8 @@ describe("a cancel that arrives as its target ends", () => {
   }
 
   it.each([
-    // The attempt: the cancel comes first, while its end is told, while its work is kept, while it
-    // settles.
+    // The attempt: the cancel comes before its end, while its end is reported, while its work is
+    // kept, while it settles.
     { point: "guest.startJob.after", ends: "cancelled", wave: "cancelled" },
     { point: "end-job.before-commit", ends: "cancelled", wave: "cancelled" },
     { point: "workspace.keepTree.after", ends: "cancelled", wave: "cancelled" },

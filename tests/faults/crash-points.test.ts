@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { engineCrashPoints } from "../../src/engine/crash-points.ts";
 import { createStore } from "../../src/store/store.ts";
 import { checkDependencies, checkParallel, checkWaves, gitIn, readEnded, readTree } from "../support/build-checks.ts";
@@ -12,17 +12,17 @@ import { crashPlanTree } from "../support/crash-plan.ts";
 import type { CrashProcessInput } from "../support/crash-process.ts";
 import { asked, type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
-// A process is killed (SIGKILL) at a crash point and another goes on; or the sandbox is, and the
-// same one goes on. One build dies several times. How to try points by hand:
-// tests/support/crash-runs.ts.
+// Kills a process (SIGKILL) at a crash point, and another one continues; or kills the sandbox, and
+// the same process continues. One build dies several times. tests/support/crash-runs.ts says how to
+// try points by hand.
 
 const program = await bundledProgram("crash-process");
 /**
- * Points that the build need not pass: of the lifecycle of sandboxes (lifecycle-crashes.test.ts),
- * of calls of models, of the critic's agent and of trees that are shared (critic-crashes.test.ts),
- * of other gates' agents (gate-agent-crashes.test.ts), of requests that an Inngest server lost, of
- * previews that wake or are requested, of schedules, of forges and webhooks
- * (forge-crashes.test.ts), of a rollback that is undone, of the API.
+ * Points that this build does not have to pass: those of the lifecycle of sandboxes
+ * (lifecycle-crashes.test.ts), of model calls, of the critic's agent and of shared trees
+ * (critic-crashes.test.ts), of other gates' agents (gate-agent-crashes.test.ts), of requests that
+ * an Inngest server lost, of previews that wake or are requested, of schedules, of forges and
+ * webhooks (forge-crashes.test.ts), of an undone rollback, of the API.
  */
 const besideBuild =
   /^(engine\.cron|ask-second-look|ask-gate-agent|ask-pull-request|forge|change-file|limit-tenant|make-project|create-key|tell-task|add-comment|preview-request|preview-wake|request-build|resend-request|run-added-checks|snapshots|workspace\.restorePaths|modelCalls\.update|reserve-model-call|settle-model-call|settle-schedule|undo-rollback|driver\.(pack|restore)|start-held-back|settle-check|take-(closed|delivery|finding|review|thread)|sandbox-(idle|lost|restored?))\./;
@@ -33,7 +33,8 @@ const callsOfSandbox = everyPoint.filter((point) => /^(guest|driver|workspace)\.
 
 type Victim = CrashProcessInput["victim"];
 /**
- * How many points one build dies at: a task whose sandbox is lost is repeated three times at most.
+ * How many points one build dies at, because a task whose sandbox is lost is repeated at most three
+ * times.
  */
 const perBuild: Readonly<Record<Victim, number>> = { process: 10, sandbox: 2 };
 
@@ -74,7 +75,7 @@ describe("a sandbox that is killed at a crash point", () => {
 });
 
 /**
- * One build that dies at all of these points; resolves with those it need pass that were reached.
+ * Runs one build that dies at all of these points; resolves with the required ones that it reached.
  */
 async function atAll(points: readonly string[], victim: Victim): Promise<string[]> {
   const test = `tests/faults/crash-points.test.ts -t "a ${victim} that is killed"`;

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import { builtin } from "../support/agent-builds.ts";
 import { checkDependencies, checkParallel, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
@@ -16,9 +16,9 @@ import {
   startFakeProviders,
 } from "../support/fake-providers.ts";
 
-// A process is killed (SIGKILL) around a call of a model, between the critic's two looks, or while
-// it gives a task's paths back in a tree that others share; another goes on. How to try points by
-// hand: tests/support/crash-runs.ts.
+// Kills a process (SIGKILL) around a model call, between the critic's two looks, or while it
+// restores a task's paths in a shared tree; another one continues. tests/support/crash-runs.ts says
+// how to try points by hand.
 
 const program = await bundledProgram("critic-process");
 const ofModels = /^(reserve-model-call|settle-model-call|ask-second-look|workspace\.restorePaths)\./;
@@ -26,7 +26,7 @@ const points = crashPoints.filter((point) => ofModels.test(point));
 const tokens = 20_000_000;
 
 const finding = { title: "Loses data", severity: "high", file: "b.txt", line: 1 };
-/** Notes each look; confirms its findings until somebody has fixed them. */
+/** Records each look; confirms its findings until somebody has fixed them. */
 const critic = `cat > /dev/null
 if grep -q '"kind": "second-look"' "$WAVESMITH_TASK_FILE"; then
   echo "look: second"
@@ -67,7 +67,7 @@ beforeAll(async () => {
 });
 afterAll(() => providers.close());
 
-/** Writes the file, then says that it did, whichever process talks to the model for the agent. */
+/** Writes the file, then says so, whichever process talks to the model for the agent. */
 function answer({ body }: FakeRequest): FakeAnswer {
   if (JSON.stringify(body?.messages ?? []).includes("tool_result")) return { text: "I wrote it." };
   return { tools: [{ name: "write_file", input: { path: "a.txt", content: "a\n" } }] };
@@ -87,9 +87,7 @@ describe("a process that is killed around a model's call or a critic's second lo
   );
 });
 
-/**
- * One build that dies at all of these points; resolves with those of them all that were reached.
- */
+/** Runs one build that dies at all of these points; resolves with those of them that it reached. */
 async function atAll(some: readonly string[]): Promise<string[]> {
   const before = providers.requests.length;
   const fired = await dieAt(some, {

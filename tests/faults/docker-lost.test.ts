@@ -9,7 +9,7 @@ import { containerOf } from "../support/docker-harness.ts";
 import { type OwnEngine, ownDockerd } from "../support/own-dockerd.ts";
 import { requires } from "../support/require.ts";
 
-// Docker that fails under a build: the running work is lost and repeated, and no retry of a task is
+// Docker fails under a build: the running work is lost and repeated, and no retry of a task is
 // spent (W4).
 
 const patienceMs = 240_000;
@@ -35,7 +35,7 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
         .catch(() => null)
     )?.guest;
 
-  /** Starts a build whose task `slow` waits for cache/go, and resolves once it waits. */
+  /** Starts a build whose task `slow` waits for cache/go; resolves once it waits. */
   async function startWaiting(): Promise<BuildRow> {
     const wait = "touch begun; while ! test -e ../../../cache/go; do sleep 0.05; done; cat first > slow";
     const buildId = await fixture.request({
@@ -51,7 +51,7 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
     });
   }
 
-  /** Lets it continue, and expects that the lost work was repeated without a retry. */
+  /** Lets it continue, and expects the lost work to be repeated without a retry. */
   async function expectsRepeated(build: BuildRow): Promise<void> {
     const second = { buildId: build.id, number: 2, status: "running" } as const;
     await fixture.until(build.id, async () => (await fixture.app.store.attempts.find(second)) !== null);
@@ -83,8 +83,8 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
     await open({ WAVESMITH_SANDBOX_MEMORY: "128MB" });
     const build = await startWaiting();
     const guest = (await guestOf(build))!;
-    // By default the kernel ends the processes of jobs. No job can offer it the guest: that takes
-    // root.
+    // By default the kernel ends the jobs' processes. No job can offer it the guest instead,
+    // because that takes root.
     const offered = `echo 1000 > /proc/${(await guest.health()).pid}/oom_score_adj`;
     const exec = await containerOf(fixture.projectId as never).exec({ Cmd: ["sh", "-c", offered], AttachStdout: true });
     (await exec.start({})).resume();

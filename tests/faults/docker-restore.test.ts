@@ -47,7 +47,7 @@ describe.runIf(requires("docker"))("a restore in Docker whose process is killed"
     return (await shell(guest, "cat d*/file | sort | uniq -c | xargs")).stdout.trim();
   }
 
-  /** Whether it was killed before it came to its end. */
+  /** Whether it was killed before it finished. */
   async function restore(content: string, killedAt: RestoreRequest["killedAt"]): Promise<boolean> {
     const request: RestoreRequest = {
       options: dockerOptions(dataDir),
@@ -86,7 +86,8 @@ describe.runIf(requires("docker"))("a restore in Docker whose process is killed"
     while (await begin(step)) step += 1;
     expect(step).toBeGreaterThan(10);
     expect([...seen].sort()).toEqual(["done", "undone"]);
-    // One volume with its mark, and the container: what the killed processes began is gone.
+    // One volume with its mark, and the container; nothing is left of what the killed processes
+    // began.
     expect((await leftInDocker(dockerOptions(dataDir))).length).toBe(3);
   });
 });

@@ -3,8 +3,8 @@ import { connectEngine } from "../../src/sandbox/drivers/docker/engine/engine.ts
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// Where each job of a container has its own user: what they share on purpose, and volumes of
-// before.
+// Containers in which each job has its own user: what jobs share on purpose, and volumes from
+// earlier versions.
 
 describe.runIf(requires("docker"))("the users of jobs in Docker", () => {
   let fixture: BuildFixture;
@@ -14,7 +14,7 @@ describe.runIf(requires("docker"))("the users of jobs in Docker", () => {
   const gates = { testing: false, critic: false, integration: false } as const;
   const guestOf = async () => (await fixture.app.ports.driver("docker").find(fixture.projectId as never))!.guest;
 
-  it("share the tree of a wave, also files that one of them closed to others, and a cache", async () => {
+  it("share a wave's tree, even files that one of them closed to others, and a cache", async () => {
     fixture = await createBuildFixture({ sandbox: "docker" });
     const build = await fixture.build({
       isolation: "shared",

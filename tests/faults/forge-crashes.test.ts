@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import { bundledProgram } from "../support/bundled-program.ts";
 import { checkRows, locksIn } from "../support/crash-checks.ts";
@@ -13,23 +13,25 @@ import { asked, type CrashPlace, crashCases, dieAt, processesOf } from "../suppo
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
 
-// A process is killed (SIGKILL) around a call of the forge that writes, or in a transaction of a
-// webhook; another goes on. How to try points by hand: tests/support/crash-runs.ts.
+// Kills a process (SIGKILL) around a writing call to the forge, or in a transaction of a webhook;
+// another one continues. tests/support/crash-runs.ts says how to try points by hand.
 
 const program = await bundledProgram("forge-process");
 const ofForges = /^(forge|ask-pull-request|settle-check|take-(closed|delivery|finding|review|thread))\./;
 const around = (names: readonly string[]): string[] => names.flatMap((name) => [`${name}.before`, `${name}.after`]);
 const writes = around(["POST /pulls", "PATCH /pulls", "POST /issues/comments"].map((name) => `http.${name}`));
-/** After a death at the call of GitHub's API in it, nobody reaches the end of such a call again. */
+/**
+ * After a death at the GitHub call inside them, no process reaches the end of such a call again.
+ */
 const onceOnly = ["forge.ensureRepository.after", "forge.mergeRequest.after"];
-/** Of the base, of the branch, and of the branch's next commit. */
+/** Pushes of the base, of the branch, and of the branch's next commit. */
 const pushes = around(["forge.pushBranch", "forge.pushBranch"]);
 const shared = [...crashPoints.filter((point) => ofForges.test(point)), ...writes, ...pushes];
-/** The last one gets a token, also a new one in place of one that has ended. */
+/** The last one requests a token, including a new one when the old one has expired. */
 const appWrites = ["POST /check-runs", "POST /graphql", "POST /app/installations/access_tokens"].map(
   (name) => `http.${name}`,
 );
-/** How long such a token works there; at GitHub an hour. */
+/** How long such a token works here; one hour on GitHub. */
 const tokenMs = 8_000;
 const withoutRepository = (point: string): boolean => !point.startsWith("forge.ensureRepository");
 const pointsOf = {
@@ -37,13 +39,13 @@ const pointsOf = {
     ...shared.filter((point) => !onceOnly.includes(point)),
     ...around(["http.POST /user/repos", "http.POST /statuses", "http.PUT /pulls/merge"]),
   ],
-  // With a repository that is there and has a merge queue.
+  // The repository exists and has a merge queue.
   app: [...shared.filter(withoutRepository), ...around(appWrites)],
 };
 const lives = (["token", "app"] as const).flatMap((kind) =>
   crashCases(pointsOf[kind], pointsOf[kind].length, 6).map(({ points, named }) => ({ kind, points, named })),
 );
-/** A usual run has one of the two lives. */
+/** A normal run has one of the two lives. */
 const cases = asked === "" ? [lives[Math.trunc(Date.now() / 1000) % lives.length]!] : lives;
 
 const plan = {
@@ -59,7 +61,7 @@ describe("a process that is killed at a call of the forge or in a webhook's tran
   let folder: string;
   beforeAll(async () => {
     server = await createGitHubServer();
-    // CI has to report on what is merged, also in a repository that we made.
+    // CI has to report on merged commits, also in a repository that we created.
     server.state.installationTokenMs = tokenMs;
     const { create } = server.state;
     server.state.create = async (name) => {
@@ -125,7 +127,7 @@ async function checkEnd(server: GitHubServer, { dataDir, project, database }: Cr
   const branches = (await server.git(repo, "for-each-ref", "--format=%(refname:short)", "refs/heads")).split("\n");
   expect(branches.sort()).toEqual(["main", `wavesmith/${buildId}/result`]);
   expect(await server.git(repo, "rev-list", "--count", "--grep=^Merge pull request", "main")).toBe("1");
-  // What the webhooks said is with the fixer, each once: as a comment of a wave, or as a task.
+  // The fixer has everything the webhooks said, each once: as a comment of a wave, or as a task.
   const tasks = await store.tasks.list({ buildId }, { by: "position" });
   const origins = (await store.comments.list({ buildId })).map(({ origin }) => origin);
   expect(origins).toEqual([...new Set(origins)]);

@@ -18,12 +18,12 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// The whole program, with its Postgres, on a small disk of its own.
+// The whole program, with its Postgres, on its own small disk.
 
 const program = fileURLToPath(new URL("../../bin/wavesmith.js", import.meta.url));
 const sizeMiB = 150;
 
-/** Mounts an empty small disk; null where that is not allowed. */
+/** Mounts an empty small disk; null if that is not allowed. */
 function mountSmallDisk(): string | null {
   const folder = mkdtempSync(join(tmpdir(), "wavesmith-full-"));
   const options = ["-t", "tmpfs", "-o", `size=${sizeMiB}m,mode=755`, "tmpfs", folder];
@@ -69,8 +69,8 @@ describe.runIf(mayMount())(
     };
 
     /**
-     * The processes in the data directory: sandboxes and Postgres, whose arguments or working
-     * folder name it.
+     * The processes in the data directory: sandboxes and Postgres, which have it in their arguments
+     * or as working folder.
      */
     const processes = (program = ""): number[] =>
       readdirSync("/proc").flatMap((pid) => {
@@ -84,7 +84,7 @@ describe.runIf(mayMount())(
       });
 
     function start(...words: string[]) {
-      // The whole disk is smaller than the space usually kept free of sandboxes.
+      // The whole disk is smaller than the space that is usually kept free.
       const reserve = { WAVESMITH_SANDBOX_RESERVE_DISK: "0MB" };
       const env = { ...process.env, ...reserve, DATABASE_URL: "", WAVESMITH_SANDBOX: sandbox };
       const child = spawn(process.execPath, [program, "--data", data(), ...words], { env, cwd: disk });
@@ -111,7 +111,9 @@ describe.runIf(mayMount())(
         { id: "two", dependsOn: ["one"], run: "echo 2 > two" },
       ]);
 
-    /** Fills the disk from outside, and again whenever space is freed, until it is stopped. */
+    /**
+     * Fills the disk from outside, and fills it again whenever space is freed, until it is stopped.
+     */
     function fill(): void {
       const path = join(disk, "filler");
       const file = openSync(path, "a");
@@ -120,7 +122,7 @@ describe.runIf(mayMount())(
         try {
           for (;;) writeSync(file, block);
         } catch {
-          // full, as is wanted
+          // full, as intended
         }
       }, 20);
       stopFilling = () => {
@@ -166,7 +168,7 @@ describe.runIf(mayMount())(
       stopFilling();
       const id = /build (bld_\w+)/.exec(build.text())![1]!;
       const again = start("resume", id, "--no-wait");
-      // Where the last of the room was enough to record the cancel, it ends as cancelled.
+      // If the last of the space was enough to record the cancel, it ends as cancelled.
       expect([0, 3]).toContain(await again.code);
       expect(again.text()).toMatch(/build bld_\w+ (completed|cancelled)/);
       await expect.poll(() => processes(), { timeout: 10_000 }).toEqual([]);

@@ -2,20 +2,20 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import { checkDependencies, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
 import { bundledProgram } from "../support/bundled-program.ts";
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
 import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
-// A process is killed (SIGKILL) right before a gate's agent is asked, or before the checks that it
-// added are run; another takes over. How to try points by hand: tests/support/crash-runs.ts.
+// Kills a process (SIGKILL) right before a gate's agent is asked, or before the checks that it
+// added are run; another one continues. tests/support/crash-runs.ts says how to try points by hand.
 
 const program = await bundledProgram("critic-process");
 const points = crashPoints.filter((point) => /^(ask-gate-agent|run-added-checks)\./.test(point));
 
-/** Each prints that it was at work. */
+/** Each prints that it ran. */
 const check = { name: "mended", command: "echo look: ran; test -e mended", why: "the task says so" };
 const tester = `cat > /dev/null; echo "look: asked"
 echo '${JSON.stringify({ checks: [check] })}' > "$WAVESMITH_RESULT_FILE"`;
@@ -45,9 +45,7 @@ describe("a process that is killed between the parts of a gate with an agent", (
   );
 });
 
-/**
- * One build that dies at all of these points; resolves with those of them all that were reached.
- */
+/** Runs one build that dies at all of these points; resolves with those of them that it reached. */
 async function atAll(some: readonly string[]): Promise<string[]> {
   const fired = await dieAt(some, {
     program,

@@ -3,8 +3,8 @@ import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// W6: the inputs that a gate restores or downloads come from nothing that it judges. Each of these
-// made testing pass on a broken application, unseen by git.
+// W6: a gate never restores or downloads its inputs from anything that it judges. Each of these
+// attacks once made testing pass on a broken application, unseen by git.
 
 const drivers = (["local", "docker"] as const).filter((name) => requires(name === "local" ? "bubblewrap" : "docker"));
 
@@ -15,7 +15,7 @@ describe.each(drivers)("caches that decide what a gate runs (%s)", (sandbox) => 
   });
 
   const forged = "#!/bin/sh\\necho 1..1; echo ok 1 - forged";
-  /** Rewrites each runner that it may write, and fails nothing. */
+  /** Rewrites every runner that it can write to, and never fails. */
   const poison = (...places: string[]): string =>
     places
       .map(
@@ -85,18 +85,18 @@ EOF`,
         },
       ],
     });
-    // The second one restores nothing that the first one left, and judges the fixer's tree by the
-    // honest runner.
+    // The second gate restores nothing that the first one left, and judges the fixer's tree with
+    // the honest runner.
     expect(await verdicts(build)).toEqual(["failed", "failed"]);
     expect(await said()).not.toContain("wrote /");
     const endpoint = await fixture.app.ports.driver(sandbox).find(fixture.projectId as never);
-    // Only the entry of main's own lock file has been filled: neither a gate nor a fix saves.
+    // Only the entry of main's own lock file is filled; neither a gate nor a fix saves one.
     expect(await endpoint!.guest.list("setup-cache")).toHaveLength(1);
   });
 
-  it("of package managers are a gate's own, also where the plan names the folder that tasks share", async () => {
+  it("of package managers belong to one gate, even where the plan names the folder that tasks share", async () => {
     fixture = await createBuildFixture({ sandbox });
-    // Like npm, pip and Go: nothing in the cache is fetched again.
+    // Like npm, pip and Go: nothing that is in the cache is fetched again.
     const fetch = `mkdir -p "$TOOL_CACHE"
 if ! test -e "$TOOL_CACHE/runner"; then ${honest.replaceAll("node_modules/.bin", '"$TOOL_CACHE"')}; fi`;
     const build = await fixture.build({

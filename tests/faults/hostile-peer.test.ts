@@ -2,8 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// Jobs that run at the same time: one listens where the other connects, and connects to what the
-// other listens on.
+// Jobs that run at the same time: each connects to the address on which the other listens.
 
 describe.runIf(requires("bubblewrap")).each(["none", "allowlist"])(
   "a task beside a hostile one (network: %s)",

@@ -7,10 +7,13 @@ import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// W6: the preview of a passed wave is the agents' code, and it runs while the next wave is gated.
-// Nothing it does reaches that gate.
+// W6: the preview of a passed wave runs the agents' code while the next wave is gated. Nothing it
+// does reaches that gate.
 
-/** A server; a request for `/attack` makes it try the named attacks and answer which worked. */
+/**
+ * A server on which a request for `/attack` tries the named attacks and answers which of them
+ * worked.
+ */
 const server = `
 import { createServer } from "node:http";
 import { connect } from "node:net";
@@ -54,8 +57,8 @@ createServer((request, response) => {
 const mark = "wavesmith-gate-mark";
 
 /**
- * A gate with a port, a file in /tmp, a variable and an abstract socket of its own, whose tree must
- * stay unchanged. In the second wave it continues once something connects to its port.
+ * A gate with its own port, file in /tmp, variable and abstract socket, whose tree must stay
+ * unchanged. In the second wave it continues once something connects to its port.
  */
 const gate = `
 export GATE_SECRET=${mark}

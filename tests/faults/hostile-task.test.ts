@@ -5,8 +5,8 @@ import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// W5, W8: whatever a task does to what it can reach, the work of the others and the repository
-// outside the sandbox stand.
+// W5, W8: whatever a task does to everything it can reach, the work of the others and the
+// repository outside the sandbox survive.
 
 const walledDrivers = (["local", "docker"] as const).filter((name) =>
   requires(name === "local" ? "bubblewrap" : "docker"),
@@ -18,7 +18,7 @@ describe("a task that does as much harm as it can", () => {
     await fixture.close();
   });
 
-  /** Hooks, drivers and a monitor that would leave a mark if anybody's git ran them. */
+  /** Hooks, drivers and a monitor that would leave a mark if any git ran them. */
   const plantHooks = (repository: string, mark: string): string[] => [
     `for hook in pre-commit post-commit post-checkout post-merge pre-receive update post-update reference-transaction; do
        mkdir -p ${repository}/hooks && printf '#!/bin/sh\\ntouch ${mark}\\n' > ${repository}/hooks/$hook && chmod +x ${repository}/hooks/$hook
@@ -48,7 +48,7 @@ describe("a task that does as much harm as it can", () => {
     `rm -rf ${volume}/.guest ${data}/postgres* ${data}/volumes ${data}/sandboxes`,
   ];
 
-  /** Each line is tried, and none fails its task. */
+  /** Each line is tried, and none makes its task fail. */
   const tried = (lines: readonly string[]): string =>
     lines.map((line) => `( ${line} ) > /dev/null 2>&1 || true`).join("\n");
 
@@ -96,7 +96,7 @@ touch ../../../cache/done`,
     await holds(await fixture.build(plan({ first: meddle(volume, repositories), later: destroy(repositories) })));
   });
 
-  /** All work is in main, no hook was run by anybody, and the refs are those that a build makes. */
+  /** All work is in main, no hook ran anywhere, and the refs are the ones that a build creates. */
   async function holds(build: BuildRow): Promise<void> {
     expect([build.status, build.reason]).toEqual(["completed", null]);
     const files = (await fixture.git("ls-tree", "-r", "--name-only", "main")).trim().split("\n");
@@ -119,7 +119,7 @@ describe.each(walledDrivers)("a task that attacks its peers, the guest and the g
 
   const shared = "/workspace/cache";
   const waitFor = (name: string): string => `until test -e ${shared}/${name}; do sleep 0.05; done`;
-  /** Records in its tree each attack that had an effect. */
+  /** Records in its tree every attack that had an effect. */
   const attempt = (name: string, attack: string): string =>
     `if (
 ${attack}

@@ -1,25 +1,21 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { startAttemptJob } from "../../src/coordinator/attempt/start-attempt.ts";
 import { startGateJob } from "../../src/coordinator/gate/start-gate.ts";
 import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
 import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// W4, W6: whatever happens between the steps of an operation changes nothing that another has
-// begun. The simulation found these.
+// W4, W6: whatever happens between the steps of an operation, it changes nothing that another
+// operation has begun. The simulation found these cases.
 
-describe("a step that comes late or twice", () => {
-  let fixture: BuildFixture;
+describe("a step that arrives late or twice", () => {
   let atPoint: (name: string) => void | Promise<void> = () => undefined;
-  beforeEach(async () => {
+  beforeEach(() => {
     atPoint = () => undefined;
-    fixture = await createBuildFixture({ crashPoint: (name) => atPoint(name) });
   });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture({ crashPoint: (name) => atPoint(name) });
 
   /** Does this once, the first time the point is reached and `ready` returns true. */
   function once(point: string, act: () => Promise<boolean>): void {
@@ -93,13 +89,13 @@ describe("a step that comes late or twice", () => {
     expect(await fixture.git("show", "main:b")).toBe("a\n");
   });
 
-  it("asks again for a wave that waited for a person when its plan is edited meanwhile", async () => {
+  it("asks for a waiting wave again when its plan is edited meanwhile", async () => {
     const plan = { name: "fixture", approval: "final", tasks: [{ id: "a", run: "echo a > a" }] };
     const waiting = await fixture.build(plan);
     expect(waiting.status).toBe("waiting");
     const edited = { ...plan, tasks: [...plan.tasks, { id: "b", run: "echo b > b" }] };
     await editPlan(ports(), waiting.id, parsePlanValue(edited, { baseDir: null, env: {} }).plan!);
-    // Wave 1 is not the last any more: only the one with `b` waits.
+    // Wave 1 is no longer the last one; only the wave with `b` waits.
     const again = await fixture.until(waiting.id, async ({ status }) => {
       const wave = await ports().store.waves.find({ buildId: waiting.id, number: 2 });
       return status === "waiting" && wave?.status === "waiting";

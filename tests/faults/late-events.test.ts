@@ -8,9 +8,9 @@ import { endJob } from "../../src/coordinator/job/watch-jobs.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 import { createRandom } from "../support/random-plan.ts";
 
-// W4, W13: dedupe of event ids is economy. Here every delivery has an id of its own, as it has
-// under an Inngest server once its window of a day is over, so that only the rows can say
-// what was acted on before.
+// W4, W13: dedupe of event ids only saves work. Here every delivery has its own id, as under an
+// Inngest server once its window of a day has passed, so that only the rows can say what has been
+// acted on.
 
 describe("events that arrive repeatedly, late and out of order", () => {
   const fixture = eachBuildFixture();
@@ -22,7 +22,7 @@ describe("events that arrive repeatedly, late and out of order", () => {
   };
 
   /**
-   * Sends each event five times; four of them behind later ones, in an order that the seed decides.
+   * Sends each event five times, four of them behind later ones, in an order that the seed decides.
    */
   function repeatEvents(seed: number): { sent: number } {
     const random = createRandom(seed);
@@ -32,7 +32,7 @@ describe("events that arrive repeatedly, late and out of order", () => {
     const counted = { sent: 0 };
     const take = <T>(list: T[]): T => list.splice(random.between(0, list.length - 1), 1)[0]!;
     const sendOften: typeof send = async (all) => {
-      // A request under another id is another build, so requests are sent once.
+      // A request under another id is another build, so requests are sent only once.
       const repeatable = all.filter(({ name }) => name !== "project/build.requested");
       const copies = repeatable.flatMap((event) =>
         [1, 2, 3, 4].map((copy) => ({ ...event, id: `${event.id}~${copy}` })),
@@ -64,7 +64,7 @@ describe("events that arrive repeatedly, late and out of order", () => {
         { id: "b", run: `${ran}; echo b >> list` },
       ],
     });
-    // It takes long on a busy machine, with five of each run.
+    // This takes long on a busy machine, with five runs of each.
     for (const number of [1, 2]) {
       const passed = async () => (await store().waves.find({ buildId, number, status: "passed" })) !== null;
       await fixture.until(buildId, async ({ endedAt }) => endedAt !== null || passed());
@@ -120,7 +120,7 @@ describe("events that arrive repeatedly, late and out of order", () => {
     expect(attempts.map(({ outcome }) => outcome)).toEqual(["lost", "succeeded"]);
   });
 
-  /** Everything that a late report could change. */
+  /** Everything that a late report might change. */
   async function facts(buildId: string) {
     const of = { buildId };
     const attempts = await store().attempts.list(of, { by: "number" });

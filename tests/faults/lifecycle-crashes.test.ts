@@ -8,9 +8,9 @@ import { createStore } from "../../src/store/store.ts";
 import { bundledProgram } from "../support/bundled-program.ts";
 import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
-// A process that starts, packs, restores, stops or removes a sandbox is killed (SIGKILL) at a crash
-// point, and another takes over after the crons have run. How to try points by hand:
-// tests/support/crash-runs.ts.
+// Kills a process (SIGKILL) at a crash point while it starts, packs, restores, stops or removes a
+// sandbox; another one continues after the crons have run. tests/support/crash-runs.ts says how to
+// try points by hand.
 
 const program = await bundledProgram("lifecycle-process");
 const inLifecycle = /^(sandbox-|sandboxes\.|snapshots\.|driver\.|engine\.cron\.)/;
@@ -31,8 +31,8 @@ describe("a process that manages sandboxes and is killed at a crash point", () =
 });
 
 /**
- * One life with a death at all of these points; resolves with those of the lifecycle's points that
- * were reached.
+ * Runs one life that dies at all of these points; resolves with the lifecycle's points that it
+ * reached.
  */
 async function atAll(some: readonly string[]): Promise<string[]> {
   const test = "tests/faults/lifecycle-crashes.test.ts";

@@ -6,10 +6,10 @@ import { type DatabaseProxy, openDatabaseProxy } from "../support/database-proxy
 // A database that goes away during a build.
 
 const count = 24;
-/** Waves of four; each task writes down that it ran, where its attempts' trees do not reach. */
+/** Waves of four tasks; each task records that it ran, where its attempts' trees do not reach. */
 const tasks = Array.from({ length: count }, (_, n) => ({
   id: `t-${n}`,
-  run: `sleep 0.2; echo ${n} > file-${n}`,
+  run: `sleep 0.2; echo ${n} > file-${n}; echo wrote file-${n}`,
   ...(n < 4 ? {} : { dependsOn: [`t-${n - 4}`] }),
 }));
 const limits = { tasksPerAgentPerWave: 4, maxParallelTasks: 4 };
@@ -32,7 +32,7 @@ async function onServer(settings: Record<string, string> = {}): Promise<Database
   return proxy;
 }
 
-/** Of each task one attempt, and the tree of all of them. */
+/** Returns one attempt of each task, and their joined tree. */
 async function isWhole(text: string): Promise<void> {
   expect(text).toContain(`${count} of ${count} tasks completed`);
   expect(text).not.toContain("bug in Wavesmith");
@@ -56,12 +56,13 @@ describe("a build whose database goes away", () => {
     await isWhole(build.text());
   });
 
-  it("continues when a server is stopped and comes back, also under its followers", { timeout: 240_000 }, async () => {
+  it("continues when a server is stopped and comes back, and so do its followers", { timeout: 240_000 }, async () => {
     const server = await onServer();
     const build = place.start("build", place.plan("stopped", tasks, { limits }));
     await build.said("t-0: done");
     const id = /bld_\w+/.exec(build.text())![0];
     const follower = place.start("logs", id, "--follow");
+    await follower.said("wrote file-0");
     for (const n of [3, 9, 15]) {
       await build.said(`t-${n}: done`);
       await server.cut();
@@ -69,7 +70,7 @@ describe("a build whose database goes away", () => {
       await new Promise((wake) => setTimeout(wake, n * 50));
       await server.mend();
       const code = await look.ended;
-      // It had not begun: an address that does not answer is reported at once.
+      // It had not started: an address that does not answer is reported at once.
       if (code !== 0) expect(look.text()).toContain("cannot be used");
     }
     expect(await build.ended, build.text()).toBe(0);
@@ -84,7 +85,7 @@ describe("a build whose database goes away", () => {
     await server.cut();
     expect(await build.ended, build.text()).toBe(4);
     const text = build.text();
-    expect(text).toMatch(/Postgres at 127\.0\.0\.1:\d+\/\w+ has been away for \d+ s/);
+    expect(text).toMatch(/Postgres at 127\.0\.0\.1:\d+\/\w+ has been gone for \d+ s/);
     expect(text).toMatch(/remedy: .*wavesmith resume/);
     expect(text).not.toContain("bug in Wavesmith");
     await server.mend();

@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import type { BuildRow } from "../../src/store/port.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// Infrastructure that dies under a build: the attempt is lost and repeated, and no retry of the
-// task is spent (W4).
+// Infrastructure fails under a build: the attempt is lost and repeated, and no retry of the task is
+// spent (W4).
 
 describe("a build whose parts are lost", () => {
   const fixture = eachBuildFixture();
@@ -14,7 +14,7 @@ describe("a build whose parts are lost", () => {
     (await fixture.app.ports.driver(build.sandboxDriver).find(fixture.projectId as never))!;
   const dataDir = () => fixture.app.config.dataDir;
 
-  /** Starts a build whose task `slow` waits for cache/go, and resolves once it waits. */
+  /** Starts a build whose task `slow` waits for cache/go; resolves once it waits. */
   async function startWaiting(extra: Record<string, unknown> = {}): Promise<BuildRow> {
     const buildId = await fixture.request({
       tasks: [
@@ -49,7 +49,7 @@ describe("a build whose parts are lost", () => {
           readFileSync(`/proc/${pid}/environ`, "utf8").includes(`:${fixture.projectId}:`)
         );
       } catch {
-        return false; // it has just ended, or is not ours to look into
+        return false; // it has just ended, or we may not look into it
       }
     });
     expect(guests).toHaveLength(1);

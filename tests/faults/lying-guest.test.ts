@@ -7,15 +7,15 @@ import { createGuestClient } from "../../src/sandbox/guest/guest-client.ts";
 import type { GuestClient, SandboxDriver, SandboxEndpoint } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// A compromised guest answers as it likes. Whatever it says, the build neither hangs nor
-// believes it: the sandbox is replaced, and what ran in it is lost and repeated.
+// A compromised guest can answer anything. Whatever it says, the build neither hangs nor believes
+// it: the sandbox is replaced, and what ran in it is lost and repeated.
 
 const asJson = (value: unknown): RequestListener => {
   return (_request, response) => response.end(JSON.stringify(value));
 };
 const state = { status: "running", revision: 1, createdAt: "", endedAt: null, cancelReason: null, labels: {} };
 
-/** A call made in the course of a build, and a lie in its answer. */
+/** A call that a build makes, and a lie in its answer. */
 const lies: readonly (readonly [string, keyof GuestClient, RequestListener])[] = [
   ["starting a job, in no JSON", "startJob", (_request, response) => response.end("{{{")],
   ["a job's state, of another job", "findJob", asJson({ ...state, key: "other", stages: [], outputBytes: 0 })],
@@ -54,10 +54,7 @@ describe("a guest that lies about", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /**
-   * Has this call answered with the lie, in this many boots; returns the boots that were
-   * used.
-   */
+  /** Makes this call answer with the lie, in this many boots; returns the boots that were used. */
   async function lie(call: keyof GuestClient, listener: RequestListener, mostBoots: number): Promise<Set<string>> {
     server = createServer(listener);
     const socket = join(folder, "liar.sock");
@@ -111,7 +108,7 @@ describe("a guest that lies about", () => {
     const { key, longestMs } = (await job())!;
     expect(longestMs).toBeGreaterThan(600_000);
     expect(longestMs).toBeLessThan(900_000);
-    // As if that time were over when a watcher next looks.
+    // As if that time had passed when a watcher next looks.
     await store.jobs.update({ key }, { longestMs: 1, leaseOwner: "nobody", leaseUntil: new Date(0) });
     const build = await fixture.until(buildId);
     expect([build.status, build.reason]).toEqual(["completed", null]);

@@ -29,7 +29,7 @@ describe("the command, on a bad day", { timeout: 180_000 }, () => {
   let projects = 0;
   const caches = () =>
     readdirSync(join(place.data, "volumes")).map((name) => join(place.data, "volumes", name, "cache"));
-  /** Resolves once the scripts of all that were started are at work. */
+  /** Resolves once the scripts of all started tasks are running. */
   const atWork = () =>
     expect
       .poll(() => caches().filter((cache) => existsSync(join(cache, "ran"))).length, { timeout: 60_000 })

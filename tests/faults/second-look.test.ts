@@ -2,13 +2,13 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// Faults between a critic's two looks, or in the second, cost no more than the second look.
+// Faults between a critic's two looks, or in the second one, cost no more than the second look.
 
 let fixture: BuildFixture;
 afterEach(() => fixture.close());
 
 const finding = { title: "Loses data", severity: "high", file: "new.txt", line: 1 };
-/** Notes each first look; a second one waits until it may confirm. */
+/** Records each first look; a second look waits until it may confirm. */
 const critic = `cat > /dev/null
 if grep -q '"kind": "second-look"' "$WAVESMITH_TASK_FILE"; then
   while ! test -e ../../../signals/go; do sleep 0.05; done

@@ -113,7 +113,7 @@ describe("files that agents take as instructions", () => {
     expect(await fixture.git("ls-tree", "-r", "--name-only", "main")).toBe("");
   });
 
-  it("do not include those of installed packages, and a shared tree may have the source's own", async () => {
+  it("do not include those of installed packages, and a shared tree may have the source's own files", async () => {
     mkdirSync(join(folder, "seed"));
     writeFileSync(join(folder, "seed/AGENTS.md"), "be kind\n");
     writeFileSync(join(folder, "seed/.gitignore"), "node_modules/\n");

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// What the agents of gates are given of a wave's changes, in whole builds.
+// The view of a wave's changes that the gates' agents get, in whole builds.
 
 const fixture = eachBuildFixture();
-/** A program on the task file: `diff` is the wave's changes. */
+/** A program applied to the task file: `diff` is the wave's changes. */
 const onDiff = (script: string): string =>
   `node -e 'const { diff } = JSON.parse(require("fs").readFileSync(process.env.WAVESMITH_TASK_FILE, "utf8")); ${script}'`;
 const command = (script: string) => ({ runtime: "command", command: onDiff(script) });

@@ -4,8 +4,8 @@ import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import { requires } from "../support/require.ts";
 
-// Agents of the Agent Client Protocol in whole builds: the scripted one as any other agent would
-// be, and the built-in one with a model on loopback.
+// Agents of the Agent Client Protocol in whole builds: the scripted one like any other agent, and
+// the built-in one with a model on loopback.
 
 const sandboxes = [
   ...(requires("bubblewrap") ? (["local"] as const) : (["local-unsafe"] as const)),
@@ -84,7 +84,7 @@ it("names the task whose agent changed an undeclared file of a shared tree", asy
 describe("an agent's end", () => {
   beforeEach(() => openFixture());
 
-  it("continues its session in the next attempt if its claim was false", async () => {
+  it("continues its session in the next attempt if its claim to be finished was false", async () => {
     const { id, status } = await build({
       agents: { backend: scripted },
       tasks: [task("api", "say prompt {prompts}", { retries: 1 })],
@@ -179,7 +179,7 @@ describe("the built-in agent with Gemini", () => {
 });
 
 describe("servers of compatible models", () => {
-  it("are called by their names, at their URLs as written, with their own keys and limits", async () => {
+  it("are called by their names, at their exact URLs, with their own keys and limits", async () => {
     const { url } = world.providers;
     await world.open({
       env: {
@@ -259,8 +259,8 @@ describe("a build whose model failed", () => {
 describe("a budget", () => {
   beforeEach(() => openFixture());
 
-  it("that is used up ends the agent and the build, with that reason", async () => {
-    // Something else each time, because an agent that repeats itself is ended for that.
+  it("ends the agent and the build when it is used up, and gives that reason", async () => {
+    // Does something else each time, because an agent that repeats itself is ended.
     world.answers = ({ number }) => ({
       tools: [{ name: "search", input: { pattern: `word ${number}` } }],
       ...{ inputTokens: 900, outputTokens: 600 },

@@ -6,8 +6,11 @@ import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { writeArchive } from "../../src/app/backup/archive.ts";
 import { type App, createApp } from "../../src/app.ts";
-import { backUp, restoreBackup } from "../../src/cli/parts/backup.ts";
+import { backUp, restoreFromBackup } from "../../src/cli/parts/backup.ts";
 import type { Config } from "../../src/config.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
+import { requestBuild } from "../../src/coordinator/build/request/request-build.ts";
+import { storeUpload, uploadedSource } from "../../src/server/uploads.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 
@@ -58,7 +61,7 @@ describe("a backup", { timeout: 120_000 }, () => {
     expect((await stat(backupFile())).mode & 0o777).toBe(0o600);
     expect((await readdir(fixture.app.config.dataDir)).filter((name) => name.startsWith(".backup"))).toEqual([]);
 
-    await restoreBackup(elsewhere(), backupFile());
+    await restoreFromBackup(elsewhere(), backupFile());
     restored = await createApp({ config: elsewhere(), warn: () => undefined });
     expect(await restored.store.installationId()).not.toBe(await store.installationId());
     expect(await restored.store.builds.get({ id: first.id })).toEqual(await store.builds.get({ id: first.id }));
@@ -79,15 +82,54 @@ describe("a backup", { timeout: 120_000 }, () => {
     await run("git", ["-C", repository, "fsck", "--strict"]);
   });
 
+  it("holds the uploaded source of a build that has not started, which then starts elsewhere", async () => {
+    const { app } = fixture;
+    // This app drives another project, so the build waits.
+    const projectId = projectIdFor("default", "uploaded");
+    const seed = join(folder, "seed");
+    await run("git", ["init", "-q", "-b", "main", seed]);
+    await writeFile(join(seed, "seed.txt"), "from far away\n");
+    await run("git", ["-C", seed, "add", "."]);
+    const author = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
+    await run("git", [...author, "-C", seed, "commit", "-qm", "seed"]);
+    await run("git", ["-C", seed, "bundle", "create", "-q", join(folder, "seed.bundle"), "main"]);
+    const bundle = await readFile(join(folder, "seed.bundle"));
+    const upload = await storeUpload(app, projectId, new Blob([bundle]).stream() as never);
+    const source = uploadedSource(app, projectId, upload);
+    const plan = { name: "uploaded", source, tasks: [{ id: "a", run: "test -f seed.txt; echo a > a.txt" }] };
+    const event = { id: "project/build.requested:uploaded:0", data: { project: "uploaded", projectId, plan } };
+    const { buildId } = await requestBuild(app.ports, event, app.config.sandboxDriver);
+    await backUp(app.config, backupFile());
+    await rm(join(app.config.dataDir, "uploads"), { recursive: true });
+
+    await restoreFromBackup(elsewhere(), backupFile());
+    restored = await createApp({ config: elsewhere(), warn: () => undefined });
+    const { store, ports } = restored;
+    const { plan: moved } = await store.builds.get({ id: buildId });
+    expect(moved.source).toMatchObject({ url: join(elsewhere().dataDir, "uploads", projectId, `${upload}.git`) });
+    await restored.start("all");
+    await expect
+      .poll(async () => (await store.builds.get({ id: buildId })).status, { timeout: 60_000 })
+      .toBe("completed");
+    const { stdout } = await run("git", [
+      "-C",
+      ports.workspace.repositoryPath(projectId),
+      "ls-tree",
+      "--name-only",
+      "main",
+    ]);
+    expect(stdout).toBe("a.txt\nseed.txt\n");
+  });
+
   it("is not restored over existing data, which it leaves alone", async () => {
     await backUp(fixture.app.config, backupFile());
     await expect(backUp(fixture.app.config, backupFile())).rejects.toThrow(/exists already/);
     const own = { ...elsewhere(), dataDir: fixture.app.config.dataDir };
     await writeFile(join(own.dataDir, "mine"), "");
-    await expect(restoreBackup(own, backupFile())).rejects.toThrow(/is not empty/);
+    await expect(restoreFromBackup(own, backupFile())).rejects.toThrow(/is not empty/);
     const used = { ...elsewhere(), databaseUrl: fixture.app.config.databaseUrl };
     await fixture.build({ tasks: [{ id: "a", run: "echo a > a.txt" }] });
-    await expect(restoreBackup(used, backupFile())).rejects.toThrow(/not empty/);
+    await expect(restoreFromBackup(used, backupFile())).rejects.toThrow(/not empty/);
     expect(await fixture.app.store.builds.list({})).toHaveLength(1);
   });
 
@@ -118,11 +160,13 @@ describe("a backup", { timeout: 120_000 }, () => {
       [await made("newer", { "manifest.json": JSON.stringify({ ...manifest, migrations: ["x"] }) }), /newer version/],
       [await made("outside", hostile("files/../../outside")), /newer version/],
       [await made("script", hostile("files/run.sh")), /newer version/],
+      [await made("upload", hostile("uploads/../src_0123456789abcdef01234567.bundle")), /newer version/],
       [await made("repository", hostile("repositories/../x.pack")), /newer version/],
       [join(folder, "absent"), /there is no file/],
     ];
-    for (const [path, message] of cases) await expect(restoreBackup(elsewhere(), path), path).rejects.toThrow(message);
+    for (const [path, message] of cases)
+      await expect(restoreFromBackup(elsewhere(), path), path).rejects.toThrow(message);
     expect(await readdir(elsewhere().dataDir).catch(() => [])).toEqual([]);
-    await restoreBackup(elsewhere(), backupFile());
+    await restoreFromBackup(elsewhere(), backupFile());
   });
 });

@@ -1,12 +1,14 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { limitTenant } from "../../src/api/tenants.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FakeAnswer } from "../support/fake-providers.ts";
 import { requires } from "../support/require.ts";
 
-// Failures of agents and of their models, in whole builds. What agents do wrong within one
-// session is in tests/contract/agent-host.test.ts, what providers answer in
+// Failures of agents and of their models, in whole builds. Mistakes of agents within one session
+// are in tests/contract/agent-host.test.ts, answers of providers in
 // tests/contract/model-proxy.test.ts.
 
 const world = agentBuilds();
@@ -88,7 +90,7 @@ describe("a budget that two agents reach at once, in the middle of their answers
   it("is never exceeded by more than the one call in flight, and both end over budget", async () => {
     await world.open();
     const tokens = 200_000;
-    // Neither has its first answer before the other has called, too.
+    // Neither gets its first answer before both have called.
     let met: () => void = () => undefined;
     const both = new Promise<void>((resolve) => {
       met = resolve;
@@ -110,6 +112,30 @@ describe("a budget that two agents reach at once, in the middle of their answers
     expect(spentTokens).toBeLessThanOrEqual(tokens);
     const calls = await world.fixture.app.store.modelCalls.list({ buildId });
     expect(new Set(calls.map(({ ownerId }) => ownerId)).size).toBe(2);
+  });
+});
+
+describe("a tenant that has spent its limit in USD", () => {
+  it("ends its builds as over budget, running and future ones, until the limit is raised", async () => {
+    await world.open({ env: { WAVESMITH_TENANT_USD: "0.05" } });
+    const { app, until } = world.fixture;
+    // 900 tokens in and 1,000 out cost about two cents.
+    world.answers = () => ({ ...writes, inputTokens: 900, outputTokens: 1_000 });
+    const spending = await start(builtin, [task("api", "write api.txt for ever")]);
+    expect((await until(spending)).status).toBe("failed");
+    const [attempt] = await attempts(spending);
+    const said = "this tenant has spent 0.05 of 0.05 USD";
+    expect(attempt).toMatchObject({ outcome: "over-budget", reason: expect.stringContaining(said) });
+    expect(await app.store.modelCalls.list({ buildId: spending })).toHaveLength(3);
+    const later = await start(builtin, [task("api", "write api.txt")]);
+    expect((await until(later)).status).toBe("failed");
+    expect(await attempts(later)).toMatchObject([{ outcome: "over-budget", reason: expect.stringContaining(said) }]);
+    expect(await app.store.modelCalls.list({ buildId: later })).toEqual([]);
+    await limitTenant(app.ports, "default", { usd: 10 });
+    const rest = [writes];
+    world.answers = () => rest.pop() ?? { text: "done" };
+    await retryBuild(app.ports, spending);
+    expect((await until(spending)).status).toBe("completed");
   });
 });
 

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
-import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
+import { resumeBuild } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
@@ -13,9 +13,9 @@ import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FakeAnswer, FakeRequest } from "../support/fake-providers.ts";
 import { requires } from "../support/require.ts";
 
-// Builds from a brief, whole: first with a planner of the runtime `command`, which hands in the
-// plans in the source, one for each attempt; then with the built-in agent in every role
-// and a model on loopback.
+// Whole builds from a brief: first with a planner of the runtime `command`, which submits the plans
+// in the source, one per attempt; then with the built-in agent in every role and a model on
+// loopback.
 
 const sandboxes = [
   ...(requires("bubblewrap") ? (["local"] as const) : (["local-unsafe"] as const)),
@@ -26,7 +26,7 @@ const sandboxes = [
 const patienceMs = 250_000;
 const world = agentBuilds();
 
-/** Keeps its prompt, and hands in the next of `plans.json`. */
+/** Keeps its prompt, and submits the next plan of `plans.json`. */
 const plannerProgram = `
 import { readFileSync, writeFileSync } from "node:fs";
 const { kind, attempt } = JSON.parse(readFileSync(process.env.WAVESMITH_TASK_FILE, "utf8"));
@@ -70,7 +70,7 @@ const attemptsAt = async (buildId: string, key: string) => {
   const { id } = await store().tasks.get({ buildId, key });
   return store().attempts.list({ taskId: id }, { by: "number" });
 };
-/** Why its attempts and gates ended as they did, to be shown with a test that fails. */
+/** Says why its attempts and gates ended as they did, for a test that fails. */
 const reasons = async (buildId: string) => [
   ...(await store().attempts.list({ buildId })).map(({ ref, outcome, reason }) => [ref, outcome, reason]),
   ...(await store().gateRuns.list({ buildId })).map(({ gate, verdict, reason }) => [gate, verdict, reason]),
@@ -133,7 +133,7 @@ describe("a build from a brief", { timeout: 600_000 }, () => {
     const text = readFileSync(fileOf(id), "utf8").replaceAll("two", "three");
     writeFileSync(fileOf(id), text);
     const { plan } = await loadPlanFile(fileOf(id), { env: {} });
-    const edit = await editPlan(world.fixture.app.ports, id, plan!, "somebody");
+    const edit = await editPlan(world.fixture.app.ports, id, plan!, { by: "somebody" });
     expect(edit).toMatchObject({ added: ["three"], removed: ["two"], kept: ["plan", "one"] });
     expect(await world.fixture.until(id)).toMatchObject({ status: "completed", planVersion: 2 });
     expect(await world.fixture.tasks(id)).toEqual({
@@ -159,11 +159,11 @@ describe("a build from a brief", { timeout: 600_000 }, () => {
     expect(await attemptsAt(id, "plan")).toHaveLength(1);
   });
 
-  it("is planned again after a rollback to its beginning", async () => {
+  it("is planned again after a rollback to the beginning", async () => {
     const id = await world.fixture.requestBrief("two files", { ...plans(twoTasks, made(task("three"))), yes: true });
     await world.fixture.until(id);
     await rollbackBuild(world.fixture.app.ports, id, 0);
-    await resumeWaiting(world.fixture.app.ports, id);
+    await resumeBuild(world.fixture.app.ports, id);
     expect(await world.fixture.until(id)).toMatchObject({ status: "completed" });
     expect(await world.fixture.tasks(id)).toEqual({
       plan: "completed",
@@ -235,7 +235,7 @@ describe("a plan with faults", { timeout: 600_000 }, () => {
     const id = await world.fixture.requestBrief("two files", { ...plans(null, "", null), yes: true });
     await world.fixture.until(id);
     const [nothing, text] = await attemptsAt(id, "plan");
-    expect(nothing?.reason).toBe("it handed in no plan");
+    expect(nothing?.reason).toBe("it submitted no plan");
     expect(text?.reason).toContain("its plan has");
   });
 });
@@ -336,7 +336,7 @@ describe("a brief for an existing project", { timeout: 600_000 }, () => {
     const seed = join(world.folder, "seed");
     mkdirSync(join(seed, "lib"));
     writeFileSync(join(seed, "lib/old.txt"), "stood before\n");
-    // The scripted agent runs each line of its prompt as a command: the brief is one of them.
+    // The scripted agent runs each line of its prompt as a command, and the brief is one of them.
     const said = { source: { path: seed }, agents: { default: scripted }, yes: true };
     const id = await world.fixture.requestBrief(`submit ${JSON.stringify(plan)}`, said);
     const ended = await world.fixture.until(id);

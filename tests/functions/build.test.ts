@@ -135,7 +135,7 @@ describe("a build", () => {
     expect([build.status, build.reason]).toEqual(["completed", null]);
     expect((await fixture.git("show", "main:list.txt")).trim().split("\n").sort()).toEqual(names);
     const tasks = await fixture.app.store.tasks.list({ buildId: build.id }, { by: "position" });
-    // Once it is known where they conflict, they are planned into waves of their own (W2).
+    // Once we know where they conflict, they get separate waves (W2).
     expect(tasks.map((task) => [task.attempts, task.retriesUsed])).toEqual([1, 2, 2, 2, 2].map((tries) => [tries, 0]));
     expect(tasks[1]!.conflicts[0]).toMatchObject({ waveNumber: 1, paths: ["list.txt"] });
   });
@@ -439,7 +439,7 @@ async function dump(fixture: BuildFixture): Promise<{ rows: string }> {
   return { rows: JSON.stringify(all) };
 }
 
-/** The tree in which `value` has what `test.sh` expects. */
+/** The tree in which `value` is what `test.sh` expects. */
 async function mendedTree(fixture: BuildFixture, tree: string): Promise<string> {
   const listing = (await fixture.git("ls-tree", tree)).trim().split("\n");
   expect(listing).toHaveLength(2);

@@ -5,7 +5,7 @@ import { addComment } from "../../src/coordinator/wave/comments.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// People comment on the work of a build, and the project remembers what they decided.
+// People comment on a build's work, and the project remembers what they decided.
 
 const fixer = { runtime: "command", command: "grep -q 'make it blue' && echo blue > a.txt" };
 const plan = (more: object = {}) => ({
@@ -47,7 +47,7 @@ describe("a person's comment", () => {
     await expect(comment(buildId)).rejects.toMatchObject({ code: "conflict" });
   });
 
-  it("keeps a wave from passing until the fixer has got it, though no approval is asked", async () => {
+  it("keeps a wave from passing until the fixer has it, even without an approval", async () => {
     const waits = "while [ ! -e ../../../cache/go ]; do sleep 0.05; done; echo red > a.txt";
     const tasks = [{ id: "a", run: waits }];
     const buildId = await fixture.request(plan({ agents: { fixer }, approval: "none", tasks }));
@@ -65,7 +65,7 @@ describe("a person's comment", () => {
     expect(await comments(buildId)).toMatchObject([{ state: "resolved" }]);
   });
 
-  it("is superseded when a person approves the wave all the same", async () => {
+  it("is superseded when a person approves the wave anyway", async () => {
     const buildId = await fixture.request(plan());
     await fixture.until(buildId);
     await comment(buildId);
@@ -85,7 +85,7 @@ describe("a person's comment", () => {
 });
 
 describe("a project's memory", () => {
-  it("is part of the prompts of later builds, and is edited by whoever read it last", async () => {
+  it("is part of the prompts of later builds, and only a person who read the latest text can edit it", async () => {
     const { store } = fixture.app;
     await fixture.build(plan({ approval: "none" }));
     const noted = await memory();

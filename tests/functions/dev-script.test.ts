@@ -39,7 +39,7 @@ describe("npm run dev", () => {
     expect(tookMs).toBeLessThan(20_000);
   });
 
-  it("says so when INNGEST_BIN is no program, or what INNGEST_DEV names does not answer", async () => {
+  it("says so when INNGEST_BIN is not a program, or when INNGEST_DEV does not answer", async () => {
     expect((await dev({ INNGEST_BIN: folder })).said).toMatch(/INNGEST_BIN is .*, which is not an executable file/);
     const server = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => server.once("listening", resolve));

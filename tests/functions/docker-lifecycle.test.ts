@@ -34,7 +34,7 @@ describe.runIf(requires("docker"))("a sandbox in Docker that nobody uses", { tim
   const newest = () =>
     fixture.app.store.sandboxes.find({ projectId: build.projectId }, { by: "createdAt", descending: true });
 
-  it("is stopped after a snapshot and complete after its next start; a running job keeps it up", async () => {
+  it("is stopped after a snapshot and complete after its next start, and a running job keeps it up", async () => {
     const { guest } = await ensureSandbox(ports, build);
     await guest.writeFile("cache/kept", "before");
     const idle = policy({ idleMs: 1, snapshotWhenIdle: true });
@@ -58,7 +58,7 @@ describe.runIf(requires("docker"))("a sandbox in Docker that nobody uses", { tim
     expect(await busy).toMatchObject({ exitCode: 0 });
   });
 
-  it("is removed at its maximum age, and its volume is there for the next one", async () => {
+  it("is removed at its maximum age, and the next one gets its volume", async () => {
     const { guest } = await ensureSandbox(ports, build);
     await guest.writeFile("cache/kept", "before");
     await fixture.until(build.id, async () => (await stopIdleSandboxes(policy({ idleMs: 1 }))).stopped.length === 1);

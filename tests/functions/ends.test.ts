@@ -42,7 +42,7 @@ describe("the end of a build", () => {
     expect(ends).toEqual(["cancelled", "failed", "cancelled"]);
   });
 
-  it("is not held up by gates that are due with a task that was skipped", async () => {
+  it("is not held up by gates that become due with a skipped task", async () => {
     const build = await fixture.build({
       onTaskFailure: "continue",
       gates: {

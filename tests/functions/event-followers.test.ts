@@ -26,7 +26,7 @@ describe("the followers of a build", { timeout: 120_000 }, () => {
     await server.stop(1_000);
   });
 
-  /** Commits reports of an agent; `wait` holds the transaction open. */
+  /** Commits an agent's reports; `wait` holds the transaction open. */
   async function report(count: number, { text = "x", wait = async () => undefined as unknown } = {}): Promise<void> {
     const { store } = fixture.app;
     const build = await store.builds.get({ id: buildId });
@@ -73,7 +73,7 @@ describe("the followers of a build", { timeout: 120_000 }, () => {
         if (round % 5 === writer) following.push(follow(hasAll));
       }
     });
-    // It commits after younger transactions, so its events come after theirs although they began first.
+    // It commits after younger transactions, so its events follow theirs although it began first.
     const late = report(3, { wait: () => held });
     await Promise.all(writing);
     open();
@@ -83,7 +83,7 @@ describe("the followers of a build", { timeout: 120_000 }, () => {
     await report(1);
     const rows = await fixture.app.store.outbox.list({ buildId }, { by: "seq" });
     last = rows.at(-1)?.seq ?? 0;
-    await report(1); // shows them that it is over
+    await report(1); // tells them that it is over
     const orders = await Promise.all(following);
     const first = (orders[0] ?? []).slice(0, (orders[0] ?? []).indexOf(last) + 1);
     expect(new Set(first)).toEqual(new Set(rows.map(({ seq }) => seq)));
@@ -98,7 +98,7 @@ describe("the followers of a build", { timeout: 120_000 }, () => {
     idle.pause();
     const cutOff = new Promise<void>((resolve) => {
       idle.once("close", () => resolve());
-      idle.on("error", () => undefined); // writing shows that the connection is lost
+      idle.on("error", () => undefined); // only a write shows that the connection is lost
     });
     // More than the socket's buffers hold.
     for (let round = 0; round < 6; round += 1) await report(50, { text: "x".repeat(40_000) });

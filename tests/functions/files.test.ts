@@ -31,7 +31,7 @@ describe("a project's files", () => {
   const put = (path: string, body: string | Buffer, headers: Record<string, string> = {}) =>
     ask(path, { method: "PUT", body: body as string, headers });
   const json = async (path: string) => (await ask(path)).json() as Promise<Record<string, never>>;
-  /** Asks with a path that `fetch` would clean up. */
+  /** Requests a path that `fetch` would clean up. */
   const askRaw = (path: string): Promise<number> =>
     new Promise((resolve, reject) => {
       const { hostname, port } = new URL(server.origin);
@@ -73,7 +73,7 @@ describe("a project's files", () => {
     expect((await ask("?path=src/one.js")).status).toBe(404);
   });
 
-  it("are read with an ETag, and a browser does nothing with them", async () => {
+  it("are read with an ETag, and no browser renders them", async () => {
     const read = await ask("/src/one.js");
     expect([read.status, await read.text()]).toEqual([200, "one\n"]);
     expect(read.headers.get("content-type")).toBe("application/octet-stream");

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createPolling } from "../../src/app/polling.ts";
 import { pollForge } from "../../src/coordinator/outside/poll-forge.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { readGithub } from "../../src/webhooks/read-github.ts";
 import { createWebhookSite, type WebhookSite } from "../support/webhook-site.ts";
 
-// A server that GitHub's webhooks do not reach asks for news.
+// A server that GitHub's webhooks cannot reach asks for news.
 
 const hour = 3_600_000;
 const gates = { testing: false, critic: false, integration: false };
@@ -41,14 +42,14 @@ describe("polling GitHub", () => {
   const pushed = async () => ({ ref: "refs/heads/main", head: await site.github.git("octo/app", "rev-parse", "main") });
   const buildId = async () => buildIdForEvent(`forge-push:github:${repository().id}:main:${(await pushed()).head}`);
 
-  it("leaves alone what happened before its first look, and one repository that is gone", async () => {
+  it("ignores events from before its first look, and a repository that is gone", async () => {
     happens("PushEvent", await pushed(), { at: new Date(Date.now() - hour) });
     expect(await poll()).toBeNull();
     expect(await site.answers("forge-push")).toEqual([]);
-    expect(site.fixture.warnings.join("\n")).toContain("the news of octo/gone cannot be read");
+    expect(site.fixture.warnings.join("\n")).toContain("the events of octo/gone at GitHub cannot be read");
   });
 
-  it("asks again when GitHub says, and pays nothing for no news", async () => {
+  it("asks again when GitHub says to, and pays nothing when there is no news", async () => {
     await poll();
     expect(looks().filter((status) => status === 200)).toHaveLength(1);
     later();
@@ -56,13 +57,13 @@ describe("polling GitHub", () => {
     expect(looks().filter((status) => status === 304)).toHaveLength(1);
   });
 
-  it("starts a build of a push that it sees, once, also when a webhook and a killed process told of it before", async () => {
+  it("starts one build for a push, even if a webhook and a killed process reported it before", async () => {
     later();
     happens("PushEvent", await pushed());
     const { store } = site.fixture.app;
     const cursor = await store.webhookDeliveries.get({ id: "poll:github:octo/app" });
     await poll();
-    // As after a kill before the cursor was stored, by a process that has other news to read, too.
+    // As after a kill before the cursor was stored, in a process that has other news to read, too.
     await store.webhookDeliveries.update({ id: cursor.id }, { answer: cursor.answer });
     await poll();
     const { ref, head: after } = await pushed();
@@ -74,7 +75,7 @@ describe("polling GitHub", () => {
     expect(await builds()).toHaveLength(1);
   });
 
-  it("steers by comments, and hears of red checks of open requests", async () => {
+  it("steers by comments, and notices red checks of open requests", async () => {
     const { store } = site.fixture.app;
     const id = await buildId();
     const { projectId } = await store.builds.get({ id });
@@ -115,5 +116,38 @@ describe("polling GitHub", () => {
     expect(await poll()).toEqual(reset);
     site.github.rateLimit(null);
     expect(site.fixture.warnings.join("\n")).toContain("GitHub is not polled until");
+  });
+
+  it("is repeated by one process at a time, through failures and rate limits", async () => {
+    repository().pollSeconds = 0;
+    later();
+    const settings = { everyMs: 20, triggers: { label: "wavesmith", assignee: null } };
+    const ports = { ...site.fixture.app.ports, clock: { now } };
+    const loops = [1, 2].map(() => createPolling(ports, settings, (warning) => site.fixture.warnings.push(warning)));
+    const seen = looks().length;
+    for (const loop of loops) loop.start();
+    await expect.poll(() => looks().length, { timeout: 20_000 }).toBeGreaterThan(seen + 3);
+    const [asking, most] = [{ now: 0 }, { atOnce: 0 }];
+    const failure = site.github.fault({
+      ...{ route: "/repos/{owner}/{repo}/events", when: "before", delayMs: 50 },
+      answer: { status: 500, message: "Oops" },
+      act() {
+        most.atOnce = Math.max(most.atOnce, ++asking.now);
+        setTimeout(() => asking.now--, 20);
+      },
+    });
+    await expect.poll(() => failure.seen(), { timeout: 20_000 }).toBeGreaterThan(6);
+    expect(most.atOnce).toBe(1);
+    failure.clear();
+    const limits = () => site.github.calls.filter(({ status }) => status === 403).length;
+    const before = limits();
+    site.github.rateLimit(new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 1_000));
+    await expect.poll(() => limits(), { timeout: 20_000 }).toBeGreaterThan(before);
+    site.github.rateLimit(null);
+    const after = looks().length;
+    await expect.poll(() => looks().length, { timeout: 20_000 }).toBeGreaterThan(after);
+    // Each loop has hit the limit at most once.
+    expect(limits() - before).toBeLessThanOrEqual(2);
+    await Promise.all(loops.map((loop) => loop.stop()));
   });
 });

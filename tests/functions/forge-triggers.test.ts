@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import type { Pull } from "../support/github-state.ts";
 import { createWebhookSite, type WebhookSite } from "../support/webhook-site.ts";
 
-// What `on.push` and `on.label` of a repository's `wavesmith.yaml` start, by GitHub's webhooks.
+// The builds that `on.push` and `on.label` of a repository's `wavesmith.yaml` start, through
+// GitHub's webhooks.
 
 const gates = { testing: false, critic: false, integration: false };
 const yaml = (run: string, more: object = {}) =>
@@ -53,7 +54,7 @@ describe("wavesmith.yaml in a repository", () => {
       { id },
     );
 
-  it("builds a commit that a person pushed, once, however often it is reported", async () => {
+  it("builds a commit that a person pushed once, however often it is reported", async () => {
     const sha = await head();
     const sent = await Promise.all([push(sha), push(sha)]);
     expect(sent.map(({ status }) => status)).toEqual([202, 202]);
@@ -66,13 +67,13 @@ describe("wavesmith.yaml in a repository", () => {
     expect(await builds()).toHaveLength(1);
   });
 
-  it("is not followed in a repository that no project delivers to and no setting names", async () => {
+  it("is ignored in a repository that no project delivers to and no setting names", async () => {
     const other = { repository: { full_name: "octo/other" }, ref: "refs/heads/main" };
     const { body } = await site.send("push", { ...other, after: await head("main", "octo/other") });
     expect(body.answer).toContain("WAVESMITH_GITHUB_REPOSITORIES does not name it");
   });
 
-  it("starts nothing for what we put there: our branches, our request's merge, our commits in a person's merge", async () => {
+  it("starts nothing for our own work: our branches, our request's merge, our commits in a person's merge", async () => {
     const [own] = repository().pulls;
     await push(await head(own!.head), own!.head);
     const ours = "nothing to do: we put that commit there, or the branch is gone";
@@ -82,7 +83,7 @@ describe("wavesmith.yaml in a repository", () => {
     Object.assign(own!, { merged: true, state: "closed", mergeSha: squashed });
     await push(squashed, "main", "ada");
     expect(await lastAnswer("forge-push")).toBe(ours);
-    // A person merges it on her machine, and pushes that.
+    // A person merges it on her machine, and pushes the result.
     Object.assign(own!, { mergeSha: null });
     const tree = `${squashed}^{tree}`;
     const merge = ["-c", "user.name=ada", "-c", "user.email=a@example.org", "commit-tree", tree, "-m", "Merge"];
@@ -93,7 +94,7 @@ describe("wavesmith.yaml in a repository", () => {
     expect(await builds()).toHaveLength(1);
   });
 
-  it("says its faults at the commit, with their lines", async () => {
+  it("reports its faults at the commit, with their lines", async () => {
     const sha = await commit("wavesmith.yaml", "on:\n  push: { branches: [main] }\n  pusch: 1\nbrief: Update\n");
     await push(sha);
     expect(await lastAnswer("forge-push")).toContain("line 3: on.pusch");
@@ -108,7 +109,7 @@ describe("wavesmith.yaml in a repository", () => {
     expect(await builds()).toHaveLength(1);
   });
 
-  it("lets a running build go on, and builds only the newest of the commits that wait", async () => {
+  it("lets a running build go on, and builds only the newest waiting commit", async () => {
     const running = await commit("wavesmith.yaml", yaml("sleep 300; echo 1 > one.txt"));
     await push(running);
     await expect
@@ -132,7 +133,7 @@ describe("wavesmith.yaml in a repository", () => {
     expect(await site.ended(idOf(newest))).toMatchObject({ status: "completed" });
   });
 
-  it("builds another branch in a project of its own, so that no branch's work gets into another", async () => {
+  it("builds another branch in its own project, so that no branch's work gets into another", async () => {
     const sha = await commit("notes.txt", "one\n", "release/1.x", "refs/heads/main");
     await push(sha, "release/1.x");
     const build = await site.ended(idOf(sha, "release/1.x"));
@@ -162,7 +163,7 @@ describe("wavesmith.yaml in a repository", () => {
     expect(comments.filter(({ body }) => body.includes(`Build ${id} has started`))).toHaveLength(1);
   });
 
-  it("builds a labelled request on its own branch, and refuses a fork's in words", async () => {
+  it("builds a labelled request on its own branch, and refuses one from a fork with a reason", async () => {
     const sha = await commit("topic.txt", "topic\n", "topic", "refs/heads/topic");
     const { number, comments } = pull({ head: "topic" });
     const on = (n: number) => ({ number: n, state: "open", updated_at: randomUUID() });

@@ -9,10 +9,10 @@ import type { FixtureOptions } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
 // Agents that add checks to the testing and integration gates, in whole builds. The scripted agent
-// does what each line of its prompt says, and the role's own prompt tells it what.
+// does what each line of its prompt says, and the role's own prompt says what to do.
 
 const world = agentBuilds();
-/** A gate with an agent is three jobs. */
+/** A gate with an agent takes three jobs. */
 const patienceMs = 200_000;
 const open = (options: FixtureOptions = {}) => world.open({ patienceMs, ...options });
 beforeEach(async () => {
@@ -100,7 +100,7 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
     expect(ended.wave.reason).toContain("same findings");
   });
 
-  it("that could not run neither block nor pass, and are reported", async () => {
+  it("neither block nor pass if they could not run, and are reported", async () => {
     const tree = "run echo exit 0 > own.sh; echo here > $TMPDIR/x";
     const checks = [
       check("no-such-program-at-all", "absent program"),
@@ -118,7 +118,7 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
     expect(notes).toContain("absent program: could not be run: ");
   });
 
-  it("time out as the gate does, which is no verdict", async () => {
+  it("time out when the gate does, which is not a verdict", async () => {
     const ended = await build(
       gated(tester(handIn(check("sleep 600"))), {
         gates: { testing: { command: ours, agent: "tester", timeout: "2s" } },
@@ -130,7 +130,7 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
 });
 
 describe("a gate with an agent", { timeout: 400_000 }, () => {
-  it("that fails on our own command does not ask its agent", async () => {
+  it("does not ask its agent if our own command fails", async () => {
     const testing = { command: "echo 1..1; echo not ok 1 - ours; exit 1", agent: "tester" };
     const ended = await build(gated(tester(handIn(check("true"))), { gates: { testing } }));
     expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], added: [undefined], jobs: 1 });
@@ -167,7 +167,7 @@ describe("a gate with an agent", { timeout: 400_000 }, () => {
     expect(ended.added[0]!.lack).toContain("its result file cannot be read: checks: ");
   });
 
-  it("asks again on each new head, once, if no checks were added", async () => {
+  it("asks once more on each new head if no checks were added", async () => {
     const fixer = { runtime: "command", command: "cat > /dev/null; echo mended > mended" };
     const counts = `cat > /dev/null; echo asked >> ../../../cache/asked; echo '{"checks":[]}' > "$WAVESMITH_RESULT_FILE"`;
     const integration = { command: "test -e mended" };
@@ -217,7 +217,7 @@ describe("a gate with an agent", { timeout: 400_000 }, () => {
   });
 });
 
-/** Waits in its tree until a signal on the volume says that it may go on. */
+/** Waits in its tree until a file on the volume says that it may go on. */
 const waits = `while ! test -e ../../../signals/go; do sleep 0.05; done`;
 const asksAndWaits = (result: object) => ({
   runtime: "command",

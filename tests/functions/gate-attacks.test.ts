@@ -4,8 +4,8 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// Ways to make a gate pass on a broken application, each made for real. What no rule can see is
-// listed in docs/gates.md.
+// Ways to make a gate pass on a broken application, each done for real. docs/gates.md lists what no
+// rule can see.
 
 const seed: Record<string, string> = {
   "package.json": '{"name":"app","scripts":{"test":"node --test --test-reporter=tap test/*.test.js"}}\n',
@@ -30,7 +30,7 @@ const breakApp = 'echo "exports.add = () => 0;" > lib.js';
 const noFixes = { maxFixRounds: 0 };
 
 describe("a broken application", () => {
-  // One of its builds has a task for each way.
+  // One of its builds has a task for each attack.
   const fixture = eachBuildFixture({ patienceMs: 150_000 });
   let folder = "";
   const write = (path: string, text: string) => {
@@ -54,7 +54,7 @@ describe("a broken application", () => {
   const findings = async (buildId: string, name: "testing" | "critic") =>
     fixture.app.store.findings.list({ gateRunId: (await gate(buildId, name))!.id });
 
-  /** Changes of what a gate runs, by what they touch. */
+  /** Changes of what a gate runs, by the files they touch. */
   const changes: Record<string, string> = {
     "a shell of npm's":
       "printf 'script-shell=./fake.sh\\n' > .npmrc; printf '#!/bin/sh\\necho 1..9\\n' > fake.sh; chmod +x fake.sh",
@@ -111,7 +111,7 @@ describe("a broken application", () => {
     expect(await fixture.git("show", "main:lib.js")).toBe(seed["lib.js"]);
   }, 180_000);
 
-  /** A wave whose tests pass, then one whose task does the attack. */
+  /** A wave whose tests pass, then one whose task attacks. */
   const inSecondWave = (run: string, more: Record<string, unknown> = {}, task: Record<string, unknown> = {}) =>
     build({
       gates: noFixes,

@@ -1,23 +1,19 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// W8: nothing that stands is harmed, whatever gives up on the way.
+// W8: no finished work is harmed, whatever fails on the way.
 
 describe("the work of a build", () => {
-  let fixture: BuildFixture;
   let atPoint: (name: string) => void | Promise<void> = () => undefined;
-  beforeEach(async () => {
+  beforeEach(() => {
     atPoint = () => undefined;
-    fixture = await createBuildFixture({ crashPoint: (name) => atPoint(name) });
   });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture({ crashPoint: (name) => atPoint(name) });
 
   const guestOf = async () => (await fixture.app.ports.driver(sandbox()).find(fixture.projectId as never))!.guest;
   const sandbox = () => fixture.app.config.sandboxDriver;
@@ -28,7 +24,7 @@ describe("the work of a build", () => {
     })
       .toString()
       .trim();
-  /** A commit by hand on top of others, with one more file. */
+  /** Makes a commit by hand on top of others, with one more file. */
   const commitByHand = (file: string, ...parents: string[]): string => {
     const blob = git(["hash-object", "-w", "--stdin"], "by hand\n");
     const [first] = parents;
@@ -103,7 +99,7 @@ describe("the work of a build", () => {
     expect(git(["show", "main:all.lock"])).toBe("a\nb");
   });
 
-  it("is delivered by a retry after a person merged the moved main", async () => {
+  it("is delivered by a retry after a person has merged the main that moved", async () => {
     const buildId = await fixture.request({
       tasks: [{ id: "a", run: "touch begun; while ! test -e ../../../cache/go; do sleep 0.05; done; echo a > a" }],
     });
@@ -131,7 +127,7 @@ describe("the work of a build", () => {
     expect(judged, "a verdict counts for its commit alone").toHaveLength(1);
   });
 
-  it("reports the commits it leaves out: those of a person on the branch of a delivered wave", async () => {
+  it("reports the commits it leaves out, such as a person's on the branch of a delivered wave", async () => {
     const b = "test -e ../../../cache/go && echo b > b";
     const failed = await fixture.build({
       tasks: [

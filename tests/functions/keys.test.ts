@@ -48,7 +48,7 @@ describe("keys and sessions of the API", () => {
     return createKey(fixture.app.ports, wanted);
   };
   const cookieOf = (response: Response) => response.headers.get("set-cookie")?.split(";")[0] ?? "";
-  /** The headers of a page that signed in. */
+  /** The headers of a page that has signed in. */
   const signIn = async (key: string) => {
     const response = await send("POST", "/api/v1/session", {}, { key });
     const { token } = (await response.json()) as { token: string };
@@ -139,7 +139,7 @@ describe("keys and sessions of the API", () => {
 
   it("CA3: takes no session for a cookie that a server at another port of this host replays", async () => {
     const [page, other] = [await signIn(serveKey), await signIn(serveKey)];
-    // A preview: browsers send it every cookie of its host, as they would send it to our port.
+    // A preview, to which browsers send every cookie of its host, as they do to our port.
     const preview = createServer(async ({ headers: { cookie = "" } }, response) => {
       const guesses = [{}, { "x-wavesmith": "dashboard" }, { "x-wavesmith": "" }, other].map((guess) => ({
         ...guess,
@@ -214,7 +214,7 @@ describe("keys and sessions of the API", () => {
     expect((await send("POST", "/api/v1/session/link", {}, { key: "wrong" })).status).toBe(401);
   });
 
-  it("records who asked for which change, and what came of it", async () => {
+  it("records who asked for which change, and the outcome", async () => {
     const { key } = await makeKey("read");
     await send("POST", "/api/v1/projects", bearer(serveKey), { name: "recorded" });
     await send("POST", "/api/v1/projects", bearer(key), { name: "refused" });
@@ -244,13 +244,13 @@ describe("limits of the API", () => {
       });
       const answers = await Promise.all(Array.from({ length: 12 }, () => ask(serveKey)));
       const refused = answers.filter(({ status }) => status === 429);
-      // Under load one or two may be refilled meanwhile.
+      // Under load, one or two may be refilled meanwhile.
       expect(refused.length).toBeGreaterThan(5);
       expect(answers.filter(({ status }) => status === 200).length).toBe(12 - refused.length);
       for (const { headers } of refused) expect(Number(headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
       expect(await refused[0]?.json()).toMatchObject({ code: "capacity", remedy: expect.stringContaining("API_RATE") });
       expect((await ask(other.key)).status).toBe(200);
-      // Terminals and CI's reports count as well.
+      // Terminals and CI reports count as well.
       const headers = { authorization: `Bearer ${serveKey}`, "content-type": "application/json" };
       const shells = Array.from({ length: 5 }, () => fetch(`${server.origin}/api/v1/builds/b/shell`, { headers }));
       expect((await Promise.all(shells)).map(({ status }) => status)).toContain(429);
@@ -263,7 +263,7 @@ describe("limits of the API", () => {
     }
   });
 
-  it("refuses a tenant's next build while it has as many unfinished ones as it may have", async () => {
+  it("refuses a tenant's next build while the tenant has as many unfinished ones as it may", async () => {
     const fixture = await createBuildFixture({ env: { WAVESMITH_TENANT_BUILDS: "1" } });
     const server = await startServer({
       ...{ app: fixture.app, engine: { kind: "embedded", serveOrigin: null }, key: serveKey },
@@ -274,7 +274,7 @@ describe("limits of the API", () => {
         ...{ method: "POST", headers: { authorization: `Bearer ${serveKey}` }, body: JSON.stringify(body) },
       });
     try {
-      // Not a project that the fixture drives, so its build stays queued.
+      // The fixture does not drive this project, so its build stays queued.
       await send("/projects", { name: "limited" });
       const plan = { name: "limited", tasks: [{ id: "a", run: "true" }] };
       expect((await send("/projects/limited/builds", plan)).status).toBe(201);

@@ -5,7 +5,7 @@ import { WavesmithError } from "../../src/domain/errors.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// However a build ends, its trees, handovers and job records are gone from the volume.
+// However a build ends, its trees, hand-over folders and job records are gone from the volume.
 
 describe("a build that has ended", () => {
   let fixture: BuildFixture;

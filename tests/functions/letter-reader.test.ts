@@ -22,7 +22,7 @@ it.runIf(requires("terminal"))("drops what a real terminal held before it was as
     const until = (text: string) => expect.poll(() => output, { timeout: 30_000 }).toContain(text);
     await until("[begun]");
     child.stdin.write("a\na\n");
-    await until("a\r\na\r\n"); // The terminal has it, and echoes it.
+    await until("a\r\na\r\n"); // The terminal has received it, and echoes it.
     writeFileSync(opened, "");
     await until("[asked]");
     child.stdin.write("d");

@@ -9,7 +9,7 @@ describe("many jobs at once", () => {
     const listen = (warning: Error) => void warnings.push(`${warning.name}: ${warning.message}`);
     process.on("warning", listen);
     const count = 14;
-    // Each continues once all of them run.
+    // Each continues once all of them are running.
     const run = (index: number) =>
       `echo > begun-${index}; until [ "$(ls ../*/begun-* | wc -l)" -ge ${count} ]; do sleep 0.1; done`;
     const tasks = Array.from({ length: count }, (_, index) => ({ id: `t${index}`, run: run(index) }));

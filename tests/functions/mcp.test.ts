@@ -1,18 +1,17 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { ToolAnnotations } from "@modelcontextprotocol/sdk/types.js";
 import { afterEach, describe, expect, it } from "vitest";
 import { checkPlanText } from "../../src/api/plan-check.ts";
-import { startServer } from "../../src/server/server.ts";
-import { createBuildFixture } from "../support/build-fixture.ts";
 import { testDatabase } from "../support/database.ts";
+import { serveMcp } from "../support/mcp-served.ts";
 import { requires } from "../support/require.ts";
 
-// Another agent uses Wavesmith through the Model Context Protocol, as a real client of it does.
+// Another agent uses Wavesmith through the Model Context Protocol, with a real client.
 
 const plan = `name: served
 gates: { testing: false, integration: false }
@@ -25,7 +24,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-/** Calls a tool; an answer in JSON is read. */
+/** Calls a tool; parses an answer in JSON. */
 async function call(client: Client, name: string, args: Record<string, unknown> = {}) {
   const { content, isError = false } = await client.callTool({ name, arguments: args });
   const text = (content as { text: string }[]).map((part) => part.text).join("");
@@ -39,14 +38,9 @@ interface World {
 }
 
 async function overHttp(): Promise<World & { url: URL; connect(key: string): Promise<Client> }> {
-  const fixture = await createBuildFixture();
-  closers.push(() => fixture.close());
-  const server = await startServer({
-    ...{ app: fixture.app, key: "s3cret", host: "127.0.0.1", port: 0, inform: () => undefined },
-    ...{ engine: { kind: "embedded", serveOrigin: null }, warn: () => undefined },
-  });
-  closers.push(() => server.stop(0));
-  const url = new URL("/mcp", server.origin);
+  const served = await serveMcp();
+  closers.push(served.close);
+  const url = new URL(served.url);
   const connect = async (key: string) => {
     const client = new Client({ name: "test", version: "1" });
     const headers = { authorization: `Bearer ${key}` };
@@ -54,7 +48,7 @@ async function overHttp(): Promise<World & { url: URL; connect(key: string): Pro
     closers.push(() => client.close());
     return client;
   };
-  return { client: await connect("s3cret"), project: basename(fixture.app.config.dataDir), url, connect };
+  return { client: await connect(served.key), project: served.project, url, connect };
 }
 
 async function overStdio(): Promise<World> {
@@ -82,7 +76,7 @@ describe.each([
   ["stdio", overStdio],
   ["streamable HTTP", overHttp],
 ] as const)("an agent that speaks MCP over %s", (_, open) => {
-  it("checks a plan, starts it, follows it to its end and sees what it made", { timeout: 120_000 }, async () => {
+  it("checks a plan, starts it, follows it to its end and sees its result", { timeout: 120_000 }, async () => {
     const { client, project } = await open();
     const faulty = await call(client, "check_plan", {
       plan: "name: x\ntasks:\n  - { id: a, run: true, after: [b] }\n",
@@ -118,7 +112,7 @@ describe.each([
 });
 
 describe("the tools of MCP", () => {
-  it("say which of them change something, and which may take something away", async () => {
+  it("say which of them change something, and which may remove something", async () => {
     const { client } = await overHttp();
     const { tools } = await client.listTools();
     const named = (holds: (hints: ToolAnnotations) => boolean) =>

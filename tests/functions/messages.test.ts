@@ -35,7 +35,9 @@ describe("what a person says to a task's agent", () => {
     );
     return buildId;
   };
-  /** Its agent is in its first turn; what is said before is part of that turn's prompt. */
+  /**
+   * Waits until its agent is in its first turn; earlier messages are part of that turn's prompt.
+   */
   const startTurn = async (task: object) => {
     const buildId = await start(task);
     const { jobKey } = await store().attempts.get({ buildId });
@@ -54,7 +56,7 @@ describe("what a person says to a task's agent", () => {
   const messages = (buildId: string) => store().messages.list({ buildId }, { by: "id" });
   const told = () => world.fixture.git("show", "main:told.txt");
 
-  it("is said once, however often a comment on a forge says it, also after a crash", async () => {
+  it("is passed on once, however often a forge reports the comment, even after a crash", async () => {
     const buildId = await startTurn({ id: "api", instructions: `say at work\nrun ${untilGo}` });
     const { ports } = world.fixture.app;
     const said = { text: "run echo yes >> told.txt", by: "ada", urgent: false, origin: "github:octo/app:comment:1" };
@@ -70,7 +72,7 @@ describe("what a person says to a task's agent", () => {
     expect(await messages(buildId)).toHaveLength(1);
   });
 
-  it("becomes its next prompt after its turn, is recorded, and is shown", async () => {
+  it("becomes the agent's next prompt after its turn, is recorded, and is shown", async () => {
     const buildId = await startTurn({ id: "api", instructions: `say at work\nrun ${untilGo}` });
     expect(await tell(buildId, "run echo yes >> told.txt")).toMatchObject({ way: "now" });
     await letGo();
@@ -98,7 +100,7 @@ describe("what a person says to a task's agent", () => {
     expect(await told()).toBe("yes");
   });
 
-  it("reaches it once, through the job's watcher if the first process could not deliver it", async () => {
+  it("reaches the agent once, through the job's watcher if the first process could not deliver it", async () => {
     const buildId = await startTurn({ id: "api", instructions: "say at work\nhang" });
     const attempt = await store().attempts.get({ buildId });
     const { taskId, id: attemptId } = attempt;

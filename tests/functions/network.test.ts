@@ -11,7 +11,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
   const gates = { testing: false, critic: false, integration: false, maxFixRounds: 0 };
 
   it("defaults to an allowlist, and a failure names the hosts that were denied", async () => {
-    // As quiet as programs often are about why they could not fetch something.
+    // Like many programs, it does not say why it could not fetch something.
     const agentsOwn = "curl -s https://ab.chatgpt.com/x";
     const run = `${agentsOwn} || true; curl -s --fail https://denied.example/x > fetched`;
     const build = await fixture.build({ gates, tasks: [{ id: "fetch", run, retries: 0 }] });
@@ -22,7 +22,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
     );
   });
 
-  it("that is missing is named when a program fails to reach a host, with what to allow", async () => {
+  it("is named when a program cannot reach a host because of it, with what to allow", async () => {
     const run = "curl -s --fail https://registry.example/x > fetched";
     const build = await fixture.build({ network: "none", gates, tasks: [{ id: "fetch", run, retries: 0 }] });
     expect((await fixture.app.store.attempts.get({ buildId: build.id })).reason).toMatch(
@@ -39,7 +39,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
     );
   });
 
-  it("of a gate that fails is reported in the same way", async () => {
+  it("is reported in the same way when a gate fails", async () => {
     const testing = { command: "curl -s --fail http://gate.example:8080/ || { echo 'not ok 1'; exit 1; }" };
     const tasks = [{ id: "write", run: "echo 1 > file" }];
     const build = await fixture.build({ network: "allowlist", gates: { ...gates, testing }, tasks });
@@ -47,7 +47,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
     expect(run.reason).toMatch(/the network denied gate\.example:8080 \(if it is needed: .*\["gate\.example:8080"\]/);
   });
 
-  it("does not mention the network when a failure had nothing to do with it", async () => {
+  it("is not mentioned when a failure has nothing to do with it", async () => {
     const build = await fixture.build({
       network: { allow: ["x.example"] },
       gates,

@@ -23,7 +23,7 @@ describe("a plan's `notify`", () => {
     await expect.poll(heard, { timeout: 10_000 }).toHaveLength(1);
     expect(heard()[0]).toMatchObject({
       type: "project/approval.requested",
-      title: "fixture: wave 1 waits for your approval",
+      title: "fixture: wave 1 is waiting for your approval",
       data: { buildId: waiting.id, waveNumber: 1 },
     });
     await approveWave(fixture.app.ports, waiting.id, { by: "Ada" });
@@ -49,7 +49,7 @@ describe("a plan's `notify`", () => {
     }
     expect(await statuses()).toEqual([["project/build.failed", "dead", mostTries]]);
     expect(fixture.warnings.join("\n")).toMatch(
-      /http:\/\/127\.0\.0\.1:\d+\/… was not told "fixture: the build failed": it answered 503; no further .*replay ntf_/,
+      /http:\/\/127\.0\.0\.1:\d+\/… did not receive "fixture: the build failed": it answered 503; it is not tried again.*replay ntf_/,
     );
     receiver.answer = { status: 200 };
     expect(await retryNotices(ports, null)).toBe(1);
@@ -58,7 +58,7 @@ describe("a plan's `notify`", () => {
     expect(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
   });
 
-  it("is sent by the next process when one is killed in the middle of a try", async () => {
+  it("is sent by the next process if one is killed in the middle of a try", async () => {
     receiver.answer = null;
     const done = await fixture.build({ tasks, notify: [receiver.url] });
     expect(done.status).toBe("completed");

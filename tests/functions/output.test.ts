@@ -3,8 +3,7 @@ import { createCut, createMask } from "../../src/coordinator/masking/masking.ts"
 import type { SandboxEndpoint } from "../../src/sandbox/port.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// W12: what an agent printed is data, whatever bytes it is made of, and secrets are masked before
-// it is stored.
+// W12: whatever an agent prints is data, and secrets are masked before it is stored.
 
 const pem = "-----BEGIN KEY-----\nMIIabcdefghijkl\nshort1\nend=\n-----END-----";
 
@@ -84,7 +83,7 @@ describe("a mask", () => {
     expect(mask(Buffer.from(value).toString("hex"))).toContain("[secret TOKEN]");
   });
 
-  it("covers it where an agent's host has put marks before its lines, and within JSON", () => {
+  it("covers a secret whose lines the agent host has prefixed, and one within JSON", () => {
     const wrapped = Buffer.from(value).toString("base64").replace(/.{20}/g, "$&\n");
     const noise = wrapped
       .split("\n")
@@ -105,7 +104,7 @@ describe("a mask", () => {
     );
   });
 
-  it("delays lines that may begin a wrapped encoding until the next line decides", () => {
+  it("holds back lines that may begin a wrapped encoding until the next line decides", () => {
     const cut = createCut({ TOKEN: value }, 256 * 1024);
     const held = (text: string) => text.length - cut(Buffer.from(text)).length;
     const [first = "", second = ""] =

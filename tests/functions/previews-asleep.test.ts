@@ -87,7 +87,7 @@ describe("an unused preview", () => {
     expect(await over.text()).toContain("&lt;b&gt;rolled back&lt;/b&gt;");
   });
 
-  it("wakes once for many requests, and stays awake for one that arrives as it goes to sleep", async () => {
+  it("wakes once for many requests, and stays awake if a request arrives as it goes to sleep", async () => {
     passedMs = 2 * hour;
     const list = ports.store.previews.list;
     const late = async (...args: Parameters<typeof list>) => {
@@ -104,7 +104,7 @@ describe("an unused preview", () => {
     expect(await fixture.app.store.jobs.list({ ownerKind: "preview" })).toHaveLength(2);
   });
 
-  it("gives its room to a build that needs it", async () => {
+  it("makes room for a build that needs it", async () => {
     const build = await fixture.app.store.builds.get({ id: buildId });
     const sandbox = await fixture.app.store.sandboxes.get({ projectId: build.projectId });
     await stopSandbox(ports, sandbox);
@@ -123,7 +123,7 @@ describe("an unused preview", () => {
     expect(await nothingIsLeft()).toBe(true);
   });
 
-  it("is removed by the next check although the process that put it to sleep died in between", async () => {
+  it("is removed by the next check if the process that put it to sleep died in between", async () => {
     passedMs = 2 * hour;
     atPoint = (name) => {
       if (name !== "guest.cancelJob.before" && name !== "driver.remove.before") return;
@@ -138,13 +138,13 @@ describe("an unused preview", () => {
     await fixture.until(buildId, async () => (await fetch(proxy.origin)).status === 200);
   });
 
-  it("is left alone by the comparison of database and drivers while it is shown", async () => {
+  it("is left alone by the reconciler while it is shown", async () => {
     passedMs = 20 * hour;
     await createSandboxReconciler(ports, [driver().name]).reconcile();
     expect(await body()).toBe("up");
   });
 
-  it("starts again with its next request after its sandbox was lost, when nobody watched", async () => {
+  it("starts again with its next request after its sandbox was lost while nobody watched", async () => {
     passedMs = 2 * hour;
     await driver().remove(place(), { volume: true });
     await fixture.until(buildId, async () => (await row()).status === "asleep");

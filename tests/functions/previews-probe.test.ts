@@ -3,14 +3,14 @@ import { jobOutputs, outputAfter } from "../../src/api/job-output.ts";
 import { sleepIdlePreviews } from "../../src/coordinator/preview/sleep-preview.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-/** Binds late, then answers 500 three times before it works; it says what it answered. */
+/** Listens late, answers 500 three times, then redirects to its sign-in; it prints its answers. */
 const late = `import { createServer } from "node:http";
 let asked = 0;
 const server = createServer((request, response) => {
   asked += 1;
-  const status = asked > 3 ? 200 : 500;
+  const status = asked > 3 ? 302 : 500;
   console.log("answered " + status);
-  response.writeHead(status).end();
+  response.writeHead(status, { location: "/sign-in" }).end();
 });
 setTimeout(() => server.listen(process.env.PORT, "127.0.0.1"), 1000);
 `;
@@ -26,7 +26,7 @@ describe("the probe of a preview", { timeout: 120_000 }, () => {
   afterEach(() => fixture.close());
 
   const statusOf = async (buildId: string) => (await fixture.app.store.previews.find({ buildId }))?.status ?? null;
-  /** What the preview printed, in all of its starts. */
+  /** Everything the preview printed, in all of its starts. */
   const printed = async (buildId: string): Promise<string> => {
     const { store } = fixture.app;
     const jobs = (await jobOutputs(store, buildId)).filter(({ label }) => label === "preview");
@@ -37,22 +37,22 @@ describe("the probe of a preview", { timeout: 120_000 }, () => {
       .join("");
   };
 
-  it("shows one that binds late and answers 500 at first only once it answers well; its output outlives it", async () => {
+  it("shows a preview that listens late and answers 500 only once it redirects, and keeps its output", async () => {
     const { id } = await fixture.build({
       tasks: [app],
       preview: { command: "exec node app.mjs" },
       gates: { integration: false },
     });
     await fixture.until(id, async () => (await statusOf(id)) === "ready");
-    // Nobody but the probe has asked it, until it was shown.
-    const answers = "answered 500\nanswered 500\nanswered 500\nanswered 200\n";
+    // Only the probe sent requests before the preview was shown.
+    const answers = "answered 500\nanswered 500\nanswered 500\nanswered 302\n";
     await expect.poll(() => printed(id), { timeout: 30_000 }).toBe(answers);
     passedMs = 2 * 3_600_000;
     expect((await sleepIdlePreviews(fixture.app.ports)).asleep).toEqual([id]);
     expect(await printed(id)).toBe(answers);
   });
 
-  it("makes one that does not boot a finding, so that its wave does not pass", async () => {
+  it("reports a preview that does not boot as a finding, so that its wave does not pass", async () => {
     const build = await fixture.build({
       tasks: [{ id: "app", run: "echo 1 > app.mjs" }],
       preview: { command: "echo no database >&2; exit 7" },

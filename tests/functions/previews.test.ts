@@ -1,25 +1,22 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { deployPreview, stopPreview } from "../../src/coordinator/preview/preview.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
 const serve = `node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
-// Shown, it is beside the caches of its own sandbox; a gate boots it in a tree that is not.
+// Once shown, the preview is next to the caches of its own sandbox; a gate boots it in a tree that
+// is not.
 const diesOnce = "if [ -d ../cache ] && mkdir ../cache/died 2> /dev/null; then exit 1; fi";
 
 describe("a preview", () => {
-  let fixture: BuildFixture;
   let atPoint: (name: string) => void | Promise<void> = () => undefined;
-  beforeEach(async () => {
+  beforeEach(() => {
     atPoint = () => undefined;
-    fixture = await createBuildFixture({ crashPoint: (name) => atPoint(name) });
   });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture({ crashPoint: (name) => atPoint(name) });
 
   const statusOf = async (buildId: string) => (await fixture.app.store.previews.find({ buildId }))?.status ?? null;
   const jobsOf = () => fixture.app.store.jobs.list({ ownerKind: "preview" }, { by: "createdAt" });
@@ -36,7 +33,7 @@ describe("a preview", () => {
     expect(running.map((job) => job.buildId)).toEqual([second.id]);
   });
 
-  it("that its gate boots beside the checks adds nothing to the gate's duration", async () => {
+  it("adds nothing to the duration of its gate, which boots it beside the checks", async () => {
     const tasks = [{ id: "a", run: "echo a > a", acceptance: [{ check: "sleep 3" }] }];
     const build = await fixture.build({ preview: { command: serve }, tasks });
     expect(build.status).toBe("completed");
@@ -46,7 +43,7 @@ describe("a preview", () => {
     expect(run!.evidence!.durationMs).toBeLessThanOrEqual(took);
   });
 
-  it("is started although the process that was to start it died between the row and the job", async () => {
+  it("is started even if the process that was to start it died between the row and the job", async () => {
     atPoint = (name) => {
       if (name !== "preview-intend.after-commit") return;
       atPoint = () => undefined;
@@ -69,7 +66,7 @@ describe("a preview", () => {
     expect((await jobsOf()).map((job) => job.status)).toEqual(["ended", "running"]);
   });
 
-  it("is started again after it died, although the process that noticed died as well", async () => {
+  it("is started again after it died, even if the process that noticed died as well", async () => {
     atPoint = async (name) => {
       if (name !== "end-job.after-commit") return;
       if ((await jobsOf()).every((job) => job.status !== "ended")) return;
@@ -84,14 +81,22 @@ describe("a preview", () => {
 
   it("is dead once it has died four times, and says how", async () => {
     const command = `if [ -d ../cache ]; then exit 7; fi; exec ${serve}`;
+    const said: (string | null)[] = [];
+    atPoint = async (name) => {
+      // As the row is until this next start commits.
+      if (name === "preview-intend.before-commit")
+        said.push((await fixture.app.store.previews.find({}))?.reason ?? null);
+    };
     const build = await fixture.build({ ...plan("a"), preview: { command } });
     await fixture.until(build.id, async () => (await statusOf(build.id)) === "dead");
     const { reason, starts } = await fixture.app.store.previews.get({ buildId: build.id });
-    expect([reason, starts]).toEqual(["it died 4 times, last: preview ended before the job did (exit 7)", 4]);
+    expect([reason, starts]).toEqual(["it failed 4 times, last: preview ended before the job did (exit 7)", 4]);
+    const failed = (start: number) => `start ${start} of 4 failed: preview ended before the job did (exit 7)`;
+    expect([...new Set(said)]).toEqual([null, failed(1), failed(2), failed(3)]);
     expect((await jobsOf()).map((job) => job.status)).toEqual(["ended", "ended", "ended", "ended"]);
   });
 
-  it("that cannot be started says why, and the next wave's is started", async () => {
+  it("says why it cannot be started, and the next wave's preview is started", async () => {
     atPoint = (name) => {
       if (name === "preview-intend.before-commit") throw new WavesmithError("conflict", "there is no port left");
     };
@@ -105,7 +110,7 @@ describe("a preview", () => {
     await fixture.until(second.id, async () => (await statusOf(second.id)) === "ready");
   });
 
-  it("that was stopped stays so when its request comes once more", async () => {
+  it("stays stopped when its request is delivered again", async () => {
     const build = await fixture.build(plan("a"));
     await fixture.until(build.id, async () => (await statusOf(build.id)) === "ready");
     await stopPreview(fixture.app.ports, build.id, "it is enough");
@@ -116,8 +121,8 @@ describe("a preview", () => {
   });
 
   /**
-   * A completed build whose preview is to be started and waits; what lets it go on and waits until
-   * it answers.
+   * A completed build whose preview is being started and waits, and a function that lets it go on
+   * and waits until it answers.
    */
   async function heldBack(): Promise<{ buildId: string; goOn: () => Promise<void> }> {
     let goOn = (): void => undefined;
@@ -154,7 +159,7 @@ describe("a preview", () => {
     expect(await jobsOf()).toHaveLength(1);
   });
 
-  it("that is started while its build is rolled back ends although the process that rolled back died right after", async () => {
+  it("ends if it is started during a rollback, even if the process that rolled back died right after", async () => {
     const { buildId, goOn } = await heldBack();
     atPoint = async (name) => {
       if (name === "workspace.moveRef.rescue.before") await goOn();
@@ -165,7 +170,7 @@ describe("a preview", () => {
     expect(await statusOf(buildId)).toBe("stopped");
   });
 
-  it("that was stopped between its row and its job does not run when its request comes again", async () => {
+  it("does not run when its request comes again if it was stopped between its row and its job", async () => {
     atPoint = async (name) => {
       if (name !== "preview-intend.after-commit") return;
       atPoint = () => undefined;
@@ -178,7 +183,7 @@ describe("a preview", () => {
     expect(await statusOf(buildId)).toBe("stopped");
   });
 
-  it("is shown after a retry of a build that was cancelled in its last delivery", async () => {
+  it("is shown after a retry of a build that was cancelled during its last delivery", async () => {
     const buildId = await fixture.request(plan("a"));
     atPoint = async (name) => {
       if (name !== "workspace.moveRef.main.before") return;

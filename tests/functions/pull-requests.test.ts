@@ -45,14 +45,14 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     expect
       .poll(async () => (await rowsOf(buildId)).map((row) => `${row.status} ${row.problem ?? ""}`), { timeout: 60_000 })
       .toEqual(expect.arrayContaining([expect.stringMatching(new RegExp(`^${status}`))]));
-  /** The time of the next look has come. */
+  /** Makes the next look due. */
   const later = async (): Promise<void> => {
     const clock = { now: () => new Date(Date.now() + 3 * 3_600_000) };
     await askDuePullRequests({ ...fixture.app.ports, clock }, "all");
     await fixture.app.flush();
   };
 
-  it("makes the repository, opens one request with its gates and merges it when it is green", async () => {
+  it("creates the repository, opens one request with its gates and merges it when it is green", async () => {
     await open();
     const repo = newName();
     const plan = planFor(repo, { merge: "when-green" });
@@ -82,7 +82,7 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     expect(found.toString()).toBe("");
   });
 
-  it("goes on from the base of a repository that is there", async () => {
+  it("continues from the base of an existing repository", async () => {
     await open();
     const repo = newName();
     await server.repository(repo, { "seed.txt": "seed\n" });
@@ -93,7 +93,8 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     await settled(build.id, "open");
     expect(await server.git(repo, "show", `wavesmith/${build.id}/result:one.txt`)).toBe("seed");
     expect(server.state.find(repo)!.pulls).toMatchObject([{ state: "open", merged: false }]);
-    // The next wave's delivery was requested meanwhile. This one must not take its push for another's.
+    // The next wave's delivery was requested meanwhile. This one must not mistake that one's push
+    // for its own.
     const [{ id, epoch }] = (await rowsOf(build.id)) as [PullRequestRow];
     await fixture.app.store.pullRequests.update({ id }, { status: "waiting", sha: "f".repeat(40), epoch: epoch + 1 });
     expect(await deliverPullRequest(fixture.app.ports, { buildId: build.id, key: "build", epoch }, "merge")).toBe(
@@ -103,7 +104,7 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
   });
 
   const calls = ["ensureRepository", "pushBranch", "ensureRequest", "ensureCheck", "mergeRequest"];
-  it("makes nothing twice when each call of it fails or loses its answer", { timeout: 90_000 }, async () => {
+  it("creates nothing twice when each of its calls fails or loses its answer", { timeout: 90_000 }, async () => {
     const left = new Set(calls.flatMap((call) => [`forge.${call}.before`, `forge.${call}.after`]));
     await open((name) => {
       if (left.delete(name)) throw new Error(`crashed at ${name}`);
@@ -124,7 +125,7 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     expect(branches.sort()).toEqual(["main", `wavesmith/${build.id}/result`]);
   });
 
-  it("says that the token was revoked, and delivers when there is a good one again", async () => {
+  it("says that the token was revoked, and delivers once there is a valid one again", async () => {
     await open();
     const repo = newName();
     await server.repository(repo);
@@ -143,7 +144,9 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     expect(server.state.find(repo)!.pulls).toHaveLength(1);
   });
 
-  it("says what is wrong on each bad day, and goes on when a person has mended it", { timeout: 120_000 }, async () => {
+  it("says what is wrong with the repository or account, and continues once a person has fixed it", {
+    timeout: 120_000,
+  }, async () => {
     await open();
     const repo = newName();
     const repository = await server.repository(repo);
@@ -179,7 +182,7 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     repository.protectedBranches.clear();
     await mended();
 
-    // The second wave arrives under the new name.
+    // The second wave is delivered under the new name.
     await waits();
     server.state.rename(repo, `${repo}-renamed`);
     await approveWave(fixture.app.ports, buildId, { by: "Ada" });
@@ -213,7 +216,27 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     expect(await server.git(repo, "show", "main:two.txt")).toBe("2");
   });
 
-  it("gives CI time for its first check before it merges what is green", async () => {
+  it("does not overwrite a push between its look at the branch and its own push", async () => {
+    await open();
+    const repo = newName();
+    await server.repository(repo);
+    let theirs = "";
+    const race = server.fault({
+      ...{ route: "info/refs git-receive-pack", nth: 1, when: "before" },
+      async act() {
+        const { branch } = await fixture.app.store.pullRequests.get({ repo });
+        theirs = await server.commit(repo, { branch, path: "theirs.txt", text: "theirs\n" });
+        return "goes on" as const;
+      },
+    });
+    const build = await fixture.build(planFor(repo));
+    await settled(build.id, "blocked git could not push .*stale info");
+    race.clear();
+    const [row] = await rowsOf(build.id);
+    expect(await server.git(repo, "rev-parse", row!.branch)).toBe(theirs);
+  });
+
+  it("gives CI time for its first check before it merges a green request", async () => {
     let laterMs = 0;
     await open(undefined, () => new Date(Date.now() + laterMs));
     const repo = newName();
@@ -223,16 +246,35 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     const build = await fixture.build(planFor(repo, { merge: "when-green" }));
     await settled(build.id, "open $");
     expect(await rowsOf(build.id)).toMatchObject([{ mergeState: "checks" }]);
-    // Its first check is late, and not over yet.
+    // Its first check arrives late, and is not over yet.
     repository.statuses.push({ sha: build.headSha!, context: "ci/build", state: "pending", description: "" });
     laterMs = 3_600_000;
     await later();
     await settled(build.id, "open $");
     expect(await rowsOf(build.id)).toMatchObject([{ mergeState: "checks" }]);
-    // A head that CI leaves alone for so long is merged.
+    // A head that CI ignores for this long is merged.
     repository.statuses.splice(0, repository.statuses.length, ...repository.statuses.filter(({ sha }) => sha === base));
     await later();
     await settled(build.id, "merged");
+  });
+
+  it("does not merge while a CI system reports red to us alone", async () => {
+    await open();
+    const repo = newName();
+    await server.repository(repo);
+    const buildId = await fixture.request({ ...planFor(repo, { merge: "when-green" }), approval: "wave" });
+    await fixture.until(buildId, ({ status }) => status === "waiting");
+    const { headSha } = await fixture.app.store.waves.get({ buildId, number: 1 });
+    const red = { buildId, sha: headSha!, name: "ci/other", conclusion: "failed", answer: "", completedAt: new Date() };
+    await fixture.app.store.ciChecks.insert({ ...red, conclusion: "failed" });
+    await approveWave(fixture.app.ports, buildId, { by: "Ada" });
+    await settled(buildId, "open $");
+    expect(await rowsOf(buildId)).toMatchObject([
+      { mergeState: "checks", checks: expect.arrayContaining([{ name: "ci/other", state: "failed", url: null }]) },
+    ]);
+    await fixture.app.store.ciChecks.update({ buildId, name: "ci/other" }, { conclusion: "passed" });
+    await later();
+    await settled(buildId, "merged");
   });
 
   it("opens a request for each wave, each on the one before", async () => {
@@ -271,7 +313,7 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     // A member of the organisation who may only read.
     pull.reviews.push({ user: "stranger", state: "APPROVED", association: "MEMBER" });
     repository.writers.add("ada").add("bob");
-    // Of a commit that came before what would be merged now.
+    // Approves a commit that is older than the one to be merged.
     pull.reviews.push({ user: "bob", state: "APPROVED", association: "MEMBER", sha: "0".repeat(40) });
     await later();
     await settled(build.id, "open");
@@ -307,7 +349,7 @@ describe("a build that delivers to GitHub", { timeout: 180_000 }, () => {
     expect(await server.git(repo, "log", "-1", "--format=%s", "main")).toBe("Merge pull request #1");
   });
 
-  it("merges the requests of waves from the first one up, each into the base then", async () => {
+  it("merges the requests of waves in order, each into the base once it is its turn", async () => {
     await open();
     const repo = newName();
     const plan = planFor(repo, { pullRequests: "wave", merge: "when-green" });

@@ -4,8 +4,6 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { beforeEach, describe, expect, it } from "vitest";
-import { runCommandLine } from "../../src/cli/main.ts";
-import { createOutput } from "../../src/cli/output/output.ts";
 import { openStore } from "../../src/cli/parts.ts";
 import { startServer } from "../../src/server/server.ts";
 import { markServed } from "../../src/store/serving.ts";
@@ -13,10 +11,11 @@ import { createStore } from "../../src/store/store.ts";
 import { agentBuilds, scripted } from "../support/agent-builds.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
 import { bundledProgram } from "../support/bundled-program.ts";
+import { runHere } from "../support/command-line.ts";
 import { testDatabase } from "../support/database.ts";
 import { requires } from "../support/require.ts";
 
-// An agent asks a person to allow what it may not do, while one sits at a terminal.
+// An agent asks a person to allow a forbidden action, while a person sits at a terminal.
 
 const world = agentBuilds();
 const asked = "../../../cache/asked.txt";
@@ -37,23 +36,13 @@ interface Place {
 }
 
 /** A command on another terminal. */
-async function command({ databaseUrl, dataDir }: Place, ...words: string[]): Promise<{ code: number; text: string }> {
-  let text = "";
-  const write = (part: string, done?: () => void) => {
-    text += part;
-    done?.();
-    return true;
-  };
-  const stream = { write, on: () => undefined };
-  const out = createOutput({ stdout: stream, stderr: stream, environment: {} });
-  const code = await runCommandLine(words, out, {
+const command = ({ databaseUrl, dataDir }: Place, ...words: string[]) =>
+  runHere(words, {
     ...process.env,
     DATABASE_URL: databaseUrl,
     WAVESMITH_DATA: dataDir,
     WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
   });
-  return { code, text };
-}
 
 describe("a watched build", () => {
   beforeEach(() => world.open());
@@ -79,7 +68,7 @@ describe("a watched build", () => {
     expect(question).toMatchObject({
       role: "backend",
       text: `Write ${asked}`,
-      reason: expect.stringContaining("outside of its tree"),
+      reason: expect.stringContaining("outside its tree"),
       options: [{ kind: "allow_always" }, { kind: "allow_once" }, { kind: "reject_once" }],
       answer: null,
       closedAt: null,
@@ -139,7 +128,7 @@ describe("a watched build", () => {
       await new Promise<void>((resolve) =>
         reads.on("line", (text) => text.includes("and Enter: allow it") && resolve()),
       );
-      // What was typed before the question opened is dropped, so it is typed until it is read.
+      // Anything typed before the question opened is dropped, so type until it is read.
       const typing = setInterval(() => attached.stdin.write("a\r"), 500);
       await world.fixture.until(buildId).finally(() => clearInterval(typing));
       expect(await done(buildId)).toBe("yescompleted");
@@ -153,7 +142,7 @@ describe("a watched build", () => {
     }
   });
 
-  it("continues without an answer when nobody gives one, and says so", async () => {
+  it("continues if nobody answers, and says so", async () => {
     const buildId = await start(wanted, { timeout: "16s" });
     await untilAsked(buildId);
     await world.fixture.until(buildId);
@@ -181,7 +170,7 @@ describe("a watched build", () => {
     expect((await command(place(), "answer", buildId, String(question!.id), "--allow")).text).toContain("is closed");
   });
 
-  it("has an answer delivered to the agent by the process that watches its job when the one that took it could not", async () => {
+  it("delivers an answer through the process that watches the job if the one that took it could not", async () => {
     const buildId = await start(wanted);
     const [question] = await untilAsked(buildId);
     const patch = { answer: "allow", answeredBy: "ada", answeredAt: new Date() } as const;
@@ -247,7 +236,7 @@ function drive(
     stdio: ["ignore", "pipe", "inherit"],
   });
   createInterface({ input: child.stdout }).on("line", (text) => on(JSON.parse(text) as BuildProcessLine));
-  // Not `close`: processes that the killed one started may hold its pipes.
+  // Not `close`, because processes that the killed one started may hold its pipes.
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   return { kill: () => child.kill("SIGKILL"), ended };
 }

@@ -6,11 +6,11 @@ import { engine } from "../support/docker-harness.ts";
 import { callsOf, type RealAgent, scriptedModel, specOf, toolsOf } from "../support/real-agents.ts";
 import { requires } from "../support/require.ts";
 
-// Real agents in whole builds: installed for the sandbox, which shows them read-only, with models
-// by the proxy alone.
+// Real agents in whole builds: installed in the data directory, shown read-only in the sandbox,
+// with models only through the proxy.
 
-// Volumes with agents are an installation's, and stay when a project's sandbox is removed. Hooks
-// that come first go last.
+// Volumes with agents belong to an installation, and stay when a project's sandbox is removed.
+// Hooks that are registered first run last.
 let installation = "";
 afterEach(async () => {
   if (installation === "") return;
@@ -27,7 +27,7 @@ const sandboxes: readonly (readonly ["local" | "docker", RealAgent])[] = [
         ["local", "codex"],
       ] as const)
     : []),
-  // The smallest: every installation fills a volume of its own.
+  // The smallest one, because every installation fills its own volume.
   ...(requires("docker") ? ([["docker", "gemini"]] as const) : []),
 ];
 
@@ -37,7 +37,7 @@ const sandboxes: readonly (readonly ["local" | "docker", RealAgent])[] = [
 function install(name: RealAgent): void {
   const folder = join(world.fixture.app.config.dataDir, "tools");
   const copy = (...how: string[]) => spawnSync("cp", [...how, `${toolsOf(name)}/.`, folder]).status === 0;
-  // Links of files are quick, where both are on one disk.
+  // Links are quick to make when both folders are on one disk.
   if (!copy("-al") && !copy("-a")) throw new Error(`${name} could not be copied to ${folder}`);
 }
 
@@ -83,7 +83,7 @@ describe.runIf(requires("agents")).each(sandboxes)("in the sandbox %s, %s", { ti
     const attempts = await world.fixture.app.store.attempts.list({ buildId: id });
     expect({ status, reason }, attempts[0]?.outputTail ?? "").toMatchObject({ status: "completed" });
     expect(await world.fixture.git("show", "main:made.txt")).toBe("by a model\n");
-    // Every call of the model is in the ledger, with its usage.
+    // Every model call is in the ledger, with its usage.
     const made = world.providers.requests.filter(({ body, path }) => body !== null && !/count_?tokens$/i.test(path));
     const spending = await world.fixture.app.store.buildSpending.get({ buildId: id });
     expect(spending).toMatchObject({ spentTokens: made.length * 120, reservedTokens: 0 });

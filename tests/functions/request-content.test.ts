@@ -5,12 +5,13 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { servePreviews } from "../../src/cli/preview/serve-previews.ts";
 import { stopPreview } from "../../src/coordinator/preview/preview.ts";
+import { startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
 
 const serve = `node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
-/** A key for tests of Stripe: a finding on a line, which does not block. */
+/** A test key of Stripe: a finding on a line, which does not block. */
 const testKey = ["sk", "test", "4eC39HqLyjWDarjtT1zdp7dc"].join("_");
 
 describe("what a request on GitHub has", { timeout: 240_000 }, () => {
@@ -80,7 +81,7 @@ describe("what a request on GitHub has", { timeout: 240_000 }, () => {
     expect(repository.checkRuns).toHaveLength(6);
   });
 
-  it("links to the preview once that has answered, and says so when it has ended", async () => {
+  it("links to the preview once it has answered, and says when it has ended", async () => {
     let goOn: () => void = () => undefined;
     const held = new Promise<void>((resolve) => {
       goOn = resolve;
@@ -93,6 +94,12 @@ describe("what a request on GitHub has", { timeout: 240_000 }, () => {
     const domain = { protocol: "http", name: "previews.localhost", port: 4400 } as const;
     const quiet = () => undefined;
     const previews = servePreviews(fixture.app, { domain, tell: quiet, warn: quiet });
+    const served = await startServer({
+      ...{ app: fixture.app, engine: { kind: "embedded", serveOrigin: null }, key: "k", host: "127.0.0.1", port: 0 },
+      ...{ inform: quiet, warn: quiet },
+    });
+    const read = async (path: string): Promise<unknown> =>
+      (await fetch(`${served.origin}/api/v1${path}`, { headers: { authorization: "Bearer k" } })).json();
     try {
       const repo = "octo/shown";
       const { pulls } = await server.repository(repo);
@@ -109,20 +116,32 @@ describe("what a request on GitHub has", { timeout: 240_000 }, () => {
       await expect.poll(async () => (await project()).previewOrigin, { timeout: 30_000 }).not.toBeNull();
       await expect.poll(async () => (await rows())[0]?.status, { timeout: 60_000 }).toBe("open");
       expect(pulls[0]!.body).not.toContain("Preview");
+      const shown = async () => ({ ofBuild: await read(`/builds/${build.id}`), all: await read("/previews") });
+      expect(await shown()).toMatchObject({
+        ofBuild: { preview: { status: "starting", url: null } },
+        all: { items: [{ status: "starting", url: null, localUrl: null }] },
+      });
       goOn();
-      const { previewOrigin } = await project();
+      const { previewOrigin, previewPort } = await project();
       await expect
         .poll(() => pulls[0]!.body, { timeout: 40_000 })
         .toContain(`**Preview** of wave 1: ${previewOrigin}/up`);
+      const url = `${previewOrigin}/up`;
+      expect(await shown()).toMatchObject({
+        ofBuild: { preview: { status: "ready", url } },
+        all: { items: [{ status: "ready", url, localUrl: `http://127.0.0.1:${previewPort}/up` }] },
+      });
       await expect.poll(async () => (await rows())[0]?.status, { timeout: 60_000 }).toBe("open");
       await stopPreview(fixture.app.ports, build.id, "it is *enough*");
       await expect
         .poll(() => pulls[0]!.body, { timeout: 40_000 })
         .toContain("**Preview** of wave 1: ended, because it is &#42;enough&#42;");
       expect(pulls[0]!.body).not.toContain("previews.localhost");
+      expect(await read(`/builds/${build.id}`)).toMatchObject({ preview: { status: "stopped", url: null } });
       expect(pulls).toHaveLength(1);
     } finally {
       goOn();
+      await served.stop(1_000);
       await previews.stop();
     }
   });

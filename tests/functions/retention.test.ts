@@ -94,7 +94,7 @@ describe("garbage collection", { timeout: 120_000 }, () => {
     expect((await readdir(folder)).sort()).toEqual(["src_b.git", "src_c.git"]);
   });
 
-  it("removes the volume of a sandbox that nobody uses, which the next build makes again", async () => {
+  it("removes the volume of a sandbox that nobody uses; the next build creates it again", async () => {
     await fixture.close();
     await open({ VOLUMES: "10d", LOGS: "never", BRANCHES: "never", BUILDS: "never" });
     await fixture.build(one("a"));

@@ -6,8 +6,8 @@ import type { FakeAnswer } from "../support/fake-providers.ts";
 import { requires } from "../support/require.ts";
 
 // The critic, the fixer and what agents say in whole builds, whatever the runtime. The scripted
-// agent does what each line of its prompt says: a role's own prompt tells it what, and the plan's
-// description in the second look, whose prompt is ours.
+// agent does what each line of its prompt says. A role's own prompt tells it what to do; the prompt
+// of the second look is ours, so there the plan's description does.
 
 const world = agentBuilds();
 beforeEach(async () => {
@@ -48,7 +48,7 @@ describe("a critic of the Agent Client Protocol", () => {
     critic: { ...scripted, prompt: `${handIn({ findings })}\n{{diff}}\n{{handIn}}` },
   });
 
-  it("blocks a wave by findings that a second look confirms, and keeps those outside of the change", async () => {
+  it("blocks a wave by findings that a second look confirms, and keeps those outside the change", async () => {
     const ended = await build(
       critic({ agents: agents([loses, elsewhere]), description: handIn({ verdicts: verdicts(true) }) }),
     );
@@ -75,7 +75,7 @@ describe("a critic of the Agent Client Protocol", () => {
     expect(ended.findings).toHaveLength(2);
   });
 
-  it("whose second look fails does not let the wave pass", async () => {
+  it("does not let the wave pass if its second look fails", async () => {
     const plan = critic({ agents: agents([{ ...loses, severity: "critical" }]), description: "crash" });
     const ended = await build({ ...plan, gates: { ...plan.gates, critic: { block: "critical" } } });
     expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"] });
@@ -102,14 +102,14 @@ describe("a critic that fails", () => {
 });
 
 describe("a critic of another runtime", () => {
-  it("is a program that reports the same again, which confirms it", async () => {
+  it("may be a program that reports the same findings again, which confirms them", async () => {
     const says = `cat > /dev/null; echo '${JSON.stringify({ findings: [loses, elsewhere] })}' > "$WAVESMITH_RESULT_FILE"`;
     const ended = await build(critic({ agents: { critic: { runtime: "command", command: says } } }));
     expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], jobs: 2 });
     expect(ended.findings[0]).toBe("high: Loses data");
   });
 
-  it("is a program that distinguishes the looks by its task file", async () => {
+  it("may be a program that tells the two looks apart by its task file", async () => {
     writeFileSync(
       join(world.folder, "seed/critic.mjs"),
       `import { readFileSync, writeFileSync } from "node:fs";
@@ -122,7 +122,7 @@ describe("a critic of another runtime", () => {
     expect(ended).toMatchObject({ status: "completed", verdicts: ["passed"], jobs: 2 });
   });
 
-  it("is the built-in agent, whose second look is a session that knows nothing of the first", async () => {
+  it("may be the built-in agent, whose second look is a session that knows nothing of the first", async () => {
     const asked: string[] = [];
     world.answers = ({ body }) => {
       const said = JSON.stringify(body.messages);
@@ -192,7 +192,7 @@ describe("a fixer of the Agent Client Protocol", () => {
     expect(ended.reason).toContain("weakens tests");
   });
 
-  it("is the built-in agent as well", async () => {
+  it("may be the built-in agent", async () => {
     world.answers = ({ body }) =>
       JSON.stringify(body.messages).includes("tool_result")
         ? { text: "The value is good now." }
@@ -209,7 +209,10 @@ const sandboxes = [
 ];
 
 describe.each(sandboxes)("models in every role (%s)", { timeout: 600_000 }, (sandbox) => {
-  /** The first action of each role's model, known by its prompt; then it says that it is done. */
+  /**
+   * The first action of each role's model, recognised by its prompt; afterwards it says that it is
+   * done.
+   */
   const first = (prompt: string): FakeAnswer => {
     const write = (path: string, content: string): FakeAnswer => ({
       tools: [{ name: "write_file", input: { path, content } }],
@@ -230,7 +233,7 @@ describe.each(sandboxes)("models in every role (%s)", { timeout: 600_000 }, (san
     await world.fixture.close();
     await world.open({ sandbox, patienceMs: 400_000 });
     world.answers = ({ body }) => {
-      // A session that continues has the earlier messages, too.
+      // A continued session includes the earlier messages.
       const said = JSON.stringify(body.messages.at(-1));
       return said.includes("tool_result") ? { text: "Done." } : first(said);
     };
@@ -268,7 +271,7 @@ describe.each(sandboxes)("models in every role (%s)", { timeout: 600_000 }, (san
 });
 
 describe("an agent's last message", () => {
-  it("is the summary for those whose tasks depend on it, without secrets, unless it handed one in", async () => {
+  it("is the summary for dependent tasks, without secrets, unless it submitted one", async () => {
     await world.fixture.close();
     await world.open({ env: { DEPLOY_TOKEN: "tok-1234567890" } });
     const buildId = await world.fixture.request(

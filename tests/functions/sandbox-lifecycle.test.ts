@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
+import { withSandboxAlone } from "../../src/sandbox-lifecycle/sandbox-locks.ts";
 import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 import { stopIdleSandboxes } from "../../src/sandbox-lifecycle/upkeep/idle-sandboxes.ts";
 import { createSandboxReconciler } from "../../src/sandbox-lifecycle/upkeep/reconcile-sandboxes.ts";
@@ -20,7 +21,7 @@ beforeEach(async () => {
 afterEach(() => life.close());
 
 describe("a sandbox's life", () => {
-  it("is recorded in events: creation, start, stop and return, each once, with the reason", async () => {
+  it("is recorded in events: creation, start, stop and restart, each once, with the reason", async () => {
     const build = await life.build("shop");
     await life.start(build);
     await life.start(build);
@@ -31,7 +32,7 @@ describe("a sandbox's life", () => {
     expect(await life.eventTexts()).toEqual([
       "sandbox/created",
       "sandbox/started",
-      "sandbox/stopped: asked",
+      "sandbox/stopped: stopped on request",
       "sandbox/started",
     ]);
     const rows = await life.ports().store.outbox.list({}, { by: "seq" });
@@ -42,17 +43,17 @@ describe("a sandbox's life", () => {
     });
   });
 
-  it("is recorded also when no build is running", async () => {
+  it("is recorded even when no build is running", async () => {
     const build = await life.build("shop");
     const sandbox = await life.start(build);
     await life.ports().store.builds.update({ id: build.id }, { status: "cancelled", endedAt: new Date() });
     await removeSandbox(life.ports(), sandbox, { volume: false });
     const rows = await life.ports().store.outbox.list({ name: "sandbox/stopped" });
-    expect(rows).toMatchObject([{ buildId: null, projectId: build.projectId, data: { reason: "asked" } }]);
-    expect(await life.row(build.projectId)).toMatchObject({ state: "removed", reason: "asked" });
+    expect(rows).toMatchObject([{ buildId: null, projectId: build.projectId, data: { reason: "removed on request" } }]);
+    expect(await life.row(build.projectId)).toMatchObject({ state: "removed", reason: "removed on request" });
   });
 
-  it("is one sandbox, when many ask for it in two processes at once", async () => {
+  it("yields one sandbox when many ask for it at once in two processes", async () => {
     const build = await life.build("shop");
     const asked = [0, 1, 2, 3, 4, 5].map((n) => ensureSandbox(life.ports({ other: n % 2 === 0 }), build));
     const boots = new Set((await Promise.all(asked)).map(({ bootId }) => bootId));
@@ -81,7 +82,7 @@ describe("the health of sandboxes", () => {
     expect(await life.row(build.projectId)).toMatchObject({ id, state: "running", reason: null });
   });
 
-  it("is noticed by the next use, too, with the reason", async () => {
+  it("is also noticed by the next use, with the reason", async () => {
     const build = await life.build("shop");
     await life.start(build);
     Object.assign(life.host.sandboxes.get(build.projectId)!, { state: "stopped", outOfMemory: true });
@@ -117,7 +118,7 @@ describe("an idle sandbox", () => {
   const idle = (options = {}) => stopIdleSandboxes(life.ports(options));
   const befall = (what: Partial<FakeSandbox>) => Object.assign(life.host.sandboxes.get("proj_shop")!, what);
 
-  it("is stopped after its time, and its next use starts it again, its files whole", async () => {
+  it("is stopped after its time, and its next use starts it again with all its files", async () => {
     const build = await life.build("shop");
     const { id } = await life.start(build);
     life.host.volumes.set(build.projectId, "files");
@@ -132,7 +133,7 @@ describe("an idle sandbox", () => {
     expect((await life.eventTexts()).at(-1)).toBe("sandbox/started");
   });
 
-  it("is never stopped where the setting says so", async () => {
+  it("is never stopped if the setting says so", async () => {
     await life.start(await life.build("shop"));
     life.pass(1000 * hour);
     expect(await idle({ policy: { idleMs: null } })).toEqual({ stopped: [], removed: [] });
@@ -164,12 +165,12 @@ describe("an idle sandbox", () => {
     expect(life.host.calls).toEqual(["start proj_shop"]);
   });
 
-  it("is not stopped when a use comes first", async () => {
+  it("is not stopped if it is used first", async () => {
     const build = await life.build("shop");
     const before = await life.start(build);
     life.pass(3 * hour);
     const ports = life.ports();
-    // Between the look at the row and the decision, another process uses it.
+    // Another process uses it between the look at the row and the decision.
     const list = ports.store.sandboxes.list;
     const late = async (...args: Parameters<typeof list>) => {
       const rows = await list(...args);
@@ -183,7 +184,7 @@ describe("an idle sandbox", () => {
     expect(life.host.calls).toEqual(["start proj_shop"]);
   });
 
-  it("is started again by a use that comes while it is being stopped, after the stop and not before", async () => {
+  it("is started again by a use that comes while it is being stopped, but only after the stop", async () => {
     const build = await life.build("shop");
     const before = await life.start(build);
     life.pass(3 * hour);
@@ -200,7 +201,7 @@ describe("an idle sandbox", () => {
         bootId,
         ran: await guest.startJob("key", {} as never),
       }));
-      // It is not over before it was seen waiting for this stop.
+      // It does not end before we have seen it wait for this stop.
       await expect.poll(() => waits, { timeout: 20_000 }).toBe(true);
     };
     expect((await idle()).stopped).toEqual([before.id]);
@@ -211,7 +212,7 @@ describe("an idle sandbox", () => {
     expect((await life.eventTexts()).slice(-2)).toEqual(["sandbox/stopped: idle", "sandbox/started"]);
   });
 
-  it("is kept when a job starts in it that the database does not know, right before the stop", async () => {
+  it("is kept if a job unknown to the database starts in it right before the stop", async () => {
     const build = await life.build("shop");
     const before = await life.start(build);
     life.pass(3 * hour);
@@ -226,7 +227,7 @@ describe("an idle sandbox", () => {
     expect(life.host.calls).toEqual(["start proj_shop"]);
   });
 
-  it("is snapshotted first where the setting says so", async () => {
+  it("is snapshotted first if the setting says so", async () => {
     const build = await life.build("shop");
     await life.start(build);
     life.pass(3 * hour);
@@ -235,7 +236,31 @@ describe("an idle sandbox", () => {
     expect(await life.ports().store.snapshots.list({})).toMatchObject([{ state: "kept", reason: "idle" }]);
   });
 
-  it("is removed at its maximum age, its volume kept", async () => {
+  it("has one snapshot when its stop takes two tries, and another after more work", async () => {
+    const build = await life.build("shop");
+    await life.start(build);
+    life.pass(3 * hour);
+    const again = { policy: { snapshotWhenIdle: true } };
+    const stopHeldBack = () =>
+      withSandboxAlone(life.ports({ other: true }), build.projectId, async () => {
+        expect(await idle(again)).toEqual({ stopped: [], removed: [] });
+      });
+    await stopHeldBack();
+    life.pass(minute);
+    expect((await idle(again)).stopped).toHaveLength(1);
+    expect(life.host.calls).toEqual(["start proj_shop", "pack proj_shop", "stop proj_shop"]);
+
+    await life.start(build);
+    life.pass(3 * hour);
+    await stopHeldBack();
+    befall({ workedAt: life.ports().clock.now().getTime() });
+    life.pass(3 * hour);
+    await idle(again);
+    const since = life.host.calls.slice(3);
+    expect(since).toEqual(["start proj_shop", "pack proj_shop", "pack proj_shop", "stop proj_shop"]);
+  });
+
+  it("is removed at its maximum age, and its volume is kept", async () => {
     const build = await life.build("shop");
     const { id } = await life.start(build);
     life.pass(25 * hour);
@@ -268,8 +293,8 @@ describe("room for sandboxes", () => {
     const ports = life.ports({ policy: { maxRunningPerTenant: 1 } });
     await life.start(one);
     const error = await failureOf(ensureSandbox(ports, two));
-    expect(error.message).toBe("no room for one more sandbox: 1 of this tenant's sandboxes run, of at most 1");
-    const waits = { state: "wanted", reason: "1 of this tenant's sandboxes run, of at most 1" };
+    expect(error.message).toBe("no room for another sandbox: 1 of this tenant's sandboxes are running, of at most 1");
+    const waits = { state: "wanted", reason: "1 of this tenant's sandboxes are running, of at most 1" };
     expect(await life.row(two.projectId)).toMatchObject(waits);
     // A waiting sandbox takes no slot.
     await stopSandbox(ports, await life.row(one.projectId));
@@ -289,14 +314,14 @@ describe("room for sandboxes", () => {
     expect(life.host.calls).toEqual([]);
   });
 
-  it("counts the memory of those that have just begun, before the machine shows it", async () => {
-    life.room.memoryBytes = 3 * 256 * 1024 ** 2; // two, with the reserve
+  it("counts the memory of sandboxes that have just started, before the machine shows it", async () => {
+    life.room.memoryBytes = 3 * 256 * 1024 ** 2; // two, because of the reserve
     const builds = await Promise.all(["a", "b", "c"].map((name) => life.build(name)));
     const results = await Promise.allSettled(builds.map((build) => ensureSandbox(life.ports(), build)));
     expect(results.map(({ status }) => status).sort()).toEqual(["fulfilled", "fulfilled", "rejected"]);
   });
 
-  it("is not promised beyond the processors, but one may always run", async () => {
+  it("is not promised beyond the processors, but one sandbox may always run", async () => {
     const [one, two] = [await life.build("one"), await life.build("two")];
     const ports = { ...life.ports({ policy: { cpuOvercommit: 1 } }), processors: 1 };
     await ensureSandbox(ports, one);
@@ -319,7 +344,7 @@ describe("reconciling database and driver", () => {
     expect(await reconcile()).toEqual({ ended: [], mended: [] });
   });
 
-  it("keeps one that was to be stopped and in which a job runs", async () => {
+  it("keeps one that was to be stopped if a job runs in it", async () => {
     const build = await life.build("shop");
     const { id } = await life.start(build);
     await life.ports().store.sandboxes.update({ id }, { state: "stopped", reason: "idle" });
@@ -330,7 +355,7 @@ describe("reconciling database and driver", () => {
     expect(life.host.calls).toEqual(["start proj_shop"]);
   });
 
-  it("removes one that no row knows, after the grace period and without its volume", async () => {
+  it("removes one without a row, after the grace period, but keeps its volume", async () => {
     const build = await life.build("shop");
     await life.start(build);
     const stranger = { ...life.host.sandboxes.get("proj_shop")!, projectId: "proj_gone", sandboxId: "sbx_gone" };
@@ -343,7 +368,7 @@ describe("reconciling database and driver", () => {
     expect(life.host.volumes.get("proj_gone")).toBe("files");
   });
 
-  it("corrects the row of one whose starter died: before it was started, and after", async () => {
+  it("corrects the row if the process that started the sandbox died, before or after the start", async () => {
     const [one, two] = [await life.build("one"), await life.build("two")];
     const started = await life.start(one);
     const { sandboxes } = life.ports().store;

@@ -25,7 +25,7 @@ beforeEach(async () => {
 afterEach(() => life.close());
 
 describe("the limits of a sandbox", () => {
-  it("are those of the settings, kept with its row, and a change applies from its next start", async () => {
+  it("come from the settings, are kept with its row, and change with its next start", async () => {
     const before = life.ports({ policy: { limits: { ...usualLimits, cpus: 0.5 } } });
     await ensureSandbox(before, build);
     expect(life.host.limits.get(build.projectId)).toMatchObject({ cpus: 0.5 });
@@ -39,7 +39,7 @@ describe("the limits of a sandbox", () => {
     expect((await life.row(build.projectId)).limits).toEqual(small);
   });
 
-  it("limit also the size of an unpacked snapshot", async () => {
+  it("also limit the size of an unpacked snapshot", async () => {
     const ports = life.ports({ policy: { limits: small }, snapshots: memorySnapshots() });
     await ensureSandbox(ports, build);
     const snapshot = await takeSnapshot(ports, await life.row(build.projectId), { reason: "asked" });
@@ -88,19 +88,19 @@ describe("a volume above its limit", () => {
     takes(12);
     await check();
     expect(life.warnings).toEqual([
-      `sandbox ${id}: ${reason}; it starts no more jobs`,
-      `sandbox ${id}: ${reason.replace("11", "12")}; it starts no more jobs`,
+      `sandbox ${id}: ${reason}; it accepts no more jobs`,
+      `sandbox ${id}: ${reason.replace("11", "12")}; it accepts no more jobs`,
     ]);
   });
 
-  it("lets no further job start, and names the limit and the remedy; one that was started before continues", async () => {
+  it("lets no more jobs start, names the limit and the remedy, and lets running jobs continue", async () => {
     await start("before");
     await ports.store.jobs.update({ key: "before" }, { status: "ended" });
     takes(11);
     await check();
     const error = await failureOf(start("after"));
     expect(error).toMatchObject({ code: "capacity", retryable: false, retryAfterMs: null });
-    expect(error.message).toBe(`the sandbox of shop starts no more jobs: ${reason}`);
+    expect(error.message).toBe(`the sandbox of shop accepts no more jobs: ${reason}`);
     expect(error.remedy).toContain("wavesmith sandbox exec shop -- sh -c 'rm -rf ../cache/*'");
     expect(life.host.calls).toContain(`remove setup-cache of ${build.projectId}`);
     expect(error.remedy).toContain("WAVESMITH_SANDBOX_DISK");
@@ -108,7 +108,7 @@ describe("a volume above its limit", () => {
     await start("before");
   });
 
-  it("makes a job wait while others run, whose end may free space", async () => {
+  it("makes a job wait while others run, because their end may free space", async () => {
     await start("first");
     takes(11);
     await check();
@@ -135,7 +135,7 @@ describe("a volume above its limit", () => {
     expect(await life.row(build.projectId)).toMatchObject({ state: "running", reason: null });
   });
 
-  it("is not looked for where the driver keeps volumes to their limit, or nothing has been at work", async () => {
+  it("is not looked for if the driver enforces the limit, or if nothing has run", async () => {
     life.host.disk = "hard";
     takes(11);
     await check();
@@ -146,7 +146,7 @@ describe("a volume above its limit", () => {
     expect(await life.row(build.projectId)).toMatchObject({ reason: null });
   });
 
-  it("that cannot be counted in time is reported once, and its last size counts", async () => {
+  it("is reported once if it cannot be measured in time, and its last size counts", async () => {
     takes(11);
     await check();
     takes(null);
@@ -177,7 +177,7 @@ describe("slots of sandboxes that are gone", () => {
     expect(await life.row(build.projectId)).toMatchObject({ state: "stopped", reason: /not started/ as never });
   });
 
-  it("stays taken by one that is being started, and by one that does not answer", async () => {
+  it("stay taken by a sandbox that is being started, and by one that does not answer", async () => {
     const [other, third] = [await life.build("other"), await life.build("third")];
     const seen: (string | null)[] = [];
     life.host.meanwhile = async (call) => {
@@ -194,7 +194,7 @@ describe("slots of sandboxes that are gone", () => {
 });
 
 describe("room that becomes free", () => {
-  it("goes to the tenant's oldest waiting build, which blocks nobody once it asks no more", async () => {
+  it("goes to the tenant's oldest waiting build, which blocks nobody once it stops asking", async () => {
     const ports = life.ports({ policy: { maxRunningPerTenant: 1 } });
     const stop = async ({ projectId }: BuildRow) => stopSandbox(ports, await life.row(projectId));
     const [second, third] = [await life.build("second"), await life.build("third")];
@@ -206,7 +206,7 @@ describe("room that becomes free", () => {
     const early = await failureOf(ensureSandbox(ports, third));
     expect(early).toMatchObject({
       code: "capacity",
-      message: expect.stringMatching(/bld_second has waited for it longer/),
+      message: expect.stringMatching(/bld_second has been waiting for it longer/),
     });
     await ensureSandbox(ports, second);
     await failureOf(ensureSandbox(ports, third));
@@ -217,7 +217,7 @@ describe("room that becomes free", () => {
 });
 
 describe("watching sandboxes", () => {
-  it("has one that is gone noticed at once, over watches that fail and end, until it is stopped", async () => {
+  it("notices a vanished one at once, even after watches that fail or end, until it is stopped", async () => {
     const { id: sandboxId } = await life.start(build);
     const change: SandboxChange = {
       projectId: build.projectId as never,

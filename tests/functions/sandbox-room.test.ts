@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => life.close());
 
-/** A project whose build has ended and whose sandbox has been idle since. */
+/** A project whose build has ended, and whose sandbox has been idle since. */
 async function idleProject(name: string): Promise<BuildRow> {
   const build = await life.build(name);
   await life.start(build);
@@ -32,7 +32,7 @@ const stops = () => life.host.calls.filter((call) => call.startsWith("stop"));
 const isFull = { maxRunningPerTenant: 2 };
 
 describe("room that idle sandboxes hold", () => {
-  it("of processors is none: the ninth project starts at once, and nobody is stopped for it", async () => {
+  it("does not count processors: the ninth project starts at once, and nobody is stopped for it", async () => {
     await idleProjects("a", "b", "c", "d", "e", "f", "g", "h");
     const ports = { ...life.ports({ policy: { cpuOvercommit: 8 } }), processors: 2 };
     await ensureSandbox(ports, await life.build("ninth"));
@@ -40,7 +40,7 @@ describe("room that idle sandboxes hold", () => {
     expect(stops()).toEqual([]);
   });
 
-  it("of processors counts again as soon as jobs run", async () => {
+  it("counts processors again as soon as jobs run", async () => {
     const builds = await idleProjects("a", "b");
     const ports = { ...life.ports({ policy: { cpuOvercommit: 1 } }), processors: 4 };
     const third = await life.build("third");
@@ -52,7 +52,7 @@ describe("room that idle sandboxes hold", () => {
     await ensureSandbox(ports, third);
   });
 
-  it("goes to a project that asks, and the sandbox that has been idle longest is stopped first", async () => {
+  it("goes to a project that asks, starting with the sandbox that has been idle longest", async () => {
     const [older, newer] = await idleProjects("older", "newer");
     await ensureSandbox(life.ports({ policy: isFull }), await life.build("third"));
     expect(stops()).toEqual(["stop proj_older"]);
@@ -62,7 +62,7 @@ describe("room that idle sandboxes hold", () => {
     expect(await life.eventTexts()).toContain("sandbox/stopped: its slot was needed");
   });
 
-  it("is given back one after the other until there is memory enough", async () => {
+  it("is given back one sandbox after the other until there is enough memory", async () => {
     await idleProjects("a", "b", "c");
     life.room.memoryBytes = 0;
     life.host.meanwhile = (call) => {
@@ -72,14 +72,14 @@ describe("room that idle sandboxes hold", () => {
     expect(stops()).toEqual(["stop proj_a", "stop proj_b"]);
   });
 
-  it("is not taken for a disk that is full, which no stop helps", async () => {
+  it("is not taken when the disk is full, because no stop helps with that", async () => {
     await idleProjects("a");
     life.room.diskBytes = 0;
     expect((await failureOf(ensureSandbox(life.ports(), await life.build("second")))).message).toMatch(/disk are left/);
     expect(stops()).toEqual([]);
   });
 
-  it("is kept while a job runs in it, it was used just now, or its build runs", async () => {
+  it("is kept while a job runs in the sandbox, it was just used, or its build runs", async () => {
     const ports = life.ports({ policy: { maxRunningPerTenant: 3 } });
     const [command, between] = await idleProjects("command", "between");
     life.host.sandboxes.get(command!.projectId)!.activeJobs = 1;
@@ -91,7 +91,7 @@ describe("room that idle sandboxes hold", () => {
     expect(stops()).toEqual([]);
   });
 
-  it("of another tenant is not touched for a tenant's own limit", async () => {
+  it("is not taken from another tenant for a tenant's own limit", async () => {
     await life.start(await life.build("foreign", "b"));
     await life.ports().store.builds.update({ id: "bld_foreign" }, { status: "failed", endedAt: new Date() });
     life.pass(minute);
@@ -102,7 +102,7 @@ describe("room that idle sandboxes hold", () => {
 });
 
 describe("a sandbox that is to be stopped for another project", () => {
-  /** Ports on which `act` happens right before the decision to stop `projectId`. */
+  /** Ports that call `act` right before the decision to stop `projectId`. */
   function beforeStop(projectId: string, act: () => Promise<unknown>): Ports {
     const ports = life.ports({ policy: isFull });
     const alone: typeof ports.store.alone = async (name, work, options) => {
@@ -131,14 +131,14 @@ describe("a sandbox that is to be stopped for another project", () => {
     expect(await life.row(older!.projectId)).toMatchObject({ state: "running", reason: null });
   });
 
-  it("does not keep others from it when its stop fails, and is ended by the reconciler after a kill", async () => {
+  it("does not keep others from using it if its stop fails, and is ended by the reconciler after a kill", async () => {
     const [older] = await idleProjects("older", "newer");
     life.host.meanwhile = (call) => {
       if (call === "stop proj_older") throw new Error("killed");
     };
     await ensureSandbox(life.ports({ policy: isFull }), await life.build("third"));
     expect(life.warnings.join()).toContain("could not be ended (its slot was needed): killed");
-    // Its row says stopped, and it still runs: as after a kill between the two.
+    // Its row says stopped, but it still runs, as after a kill between the two.
     const { id } = await life.row(older!.projectId);
     life.host.meanwhile = () => undefined;
     const reconciler = createSandboxReconciler(life.ports(), ["local"]);
@@ -149,7 +149,7 @@ describe("a sandbox that is to be stopped for another project", () => {
 });
 
 describe("several projects that wait", () => {
-  it("stop no more than they need, in two processes at once", async () => {
+  it("stop no more sandboxes than they need, in two processes at once", async () => {
     const policy = { maxRunningPerTenant: 4 };
     await idleProjects("a", "b", "c", "d");
     const waiting = await Promise.all(["x", "y"].map((name) => life.build(name)));
@@ -161,11 +161,11 @@ describe("several projects that wait", () => {
     expect(life.host.mostRunning).toBe(4);
   });
 
-  it("stop nothing for a build while another has waited longer", async () => {
+  it("stop no sandbox for a build while another build has waited longer", async () => {
     const [first, second] = [await life.build("first"), await life.build("second")];
     await idleProjects("a", "b");
     const ports = life.ports({ policy: isFull });
-    // Both found the same running sandboxes before.
+    // Both saw the same running sandboxes before.
     for (const id of ["bld_a", "bld_b"]) await ports.store.builds.update({ id }, { status: "running", endedAt: null });
     await failureOf(ensureSandbox(ports, first));
     for (const id of ["bld_a", "bld_b"])

@@ -33,7 +33,7 @@ const endBuild = () => ports().store.builds.update({ id: build.id }, { status: "
 const take = () => takeSnapshot(ports(), sandbox, { reason: "asked" });
 
 describe("a snapshot", () => {
-  it("is kept with size and checksum, in the best available format or the requested one", async () => {
+  it("is kept with its size and checksum, in the best available format or the requested one", async () => {
     const progress: number[] = [];
     const kept = await takeSnapshot(ports(), sandbox, { reason: "asked", onProgress: (bytes) => progress.push(bytes) });
     expect(kept).toMatchObject({ state: "kept", format: "tar.zst", sizeBytes: 5, sha256: "right", reason: "asked" });
@@ -45,7 +45,7 @@ describe("a snapshot", () => {
     expect(await life.row("proj_shop")).toMatchObject({ state: "running" });
   });
 
-  it("that fails leaves its reason and no bytes", async () => {
+  it("leaves its reason and no bytes when it fails", async () => {
     life.host.meanwhile = () => {
       throw new WavesmithError("sandbox-unavailable", "the engine is away");
     };
@@ -54,7 +54,7 @@ describe("a snapshot", () => {
     expect(snapshots.kept.size).toBe(0);
   });
 
-  it("of a process that died becomes failed, and its bytes are removed; one being written is left alone", async () => {
+  it("becomes failed if its process died, and its bytes are removed; one being written is left alone", async () => {
     await ports().store.snapshots.insert({
       id: "snap_dead",
       projectId: "proj_shop",
@@ -138,7 +138,7 @@ describe("restoring a snapshot", () => {
     expect(life.host.calls).not.toContain("restore proj_shop");
   });
 
-  it("looks at the checksum before anything is changed", async () => {
+  it("checks the checksum before anything is changed", async () => {
     const kept = await take();
     changed();
     await endBuild();
@@ -155,7 +155,7 @@ describe("restoring a snapshot", () => {
     expect(await life.row("proj_shop")).toMatchObject({ state: "running", bootId: sandbox.bootId });
   });
 
-  it("that fails changes nothing, and the sandbox keeps running", async () => {
+  it("changes nothing if it fails, and the sandbox keeps running", async () => {
     const kept = await take();
     changed();
     await endBuild();
@@ -168,7 +168,7 @@ describe("restoring a snapshot", () => {
     expect(await life.eventTexts()).toEqual(["sandbox/created", "sandbox/started"]);
   });
 
-  it("blocks a use that comes meanwhile", async () => {
+  it("makes a use wait that comes meanwhile", async () => {
     const kept = await take();
     changed();
     await endBuild();

@@ -11,7 +11,7 @@ import { checkSandboxes } from "../../src/sandbox-lifecycle/upkeep/sandbox-healt
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// Real sandboxes, and the decisions about their lifecycle.
+// Decisions about the lifecycle of real sandboxes.
 
 let fixture: BuildFixture;
 const ports = () => fixture.app.ports;
@@ -38,7 +38,7 @@ describe("a sandbox that nobody uses", () => {
   });
   afterEach(() => fixture.close());
 
-  it("is stopped, not found any more, and started again by its next use with all its files", async () => {
+  it("is stopped and no longer found, and its next use starts it again with all its files", async () => {
     const { build, guest, bootId, row } = await readySandbox();
     await guest.writeFile("repo/kept.txt", "kept");
     const idle = later();
@@ -55,7 +55,7 @@ describe("a sandbox that nobody uses", () => {
     expect(String(await again.guest.readFile("repo/one.txt"))).toBe("1\n");
   });
 
-  it("is not stopped under a job, and a job that is cancelled ends alone", async () => {
+  it("is not stopped while a job runs, and a cancelled job ends alone", async () => {
     const { guest, bootId } = await readySandbox();
     const [one, other] = [sleepToken(), sleepToken()];
     const start = (key: string, token: string) =>
@@ -84,7 +84,7 @@ describe("a sandbox that nobody uses", () => {
     await guest.cancelJob("other", { reason: "asked", graceMs: 100 });
   });
 
-  it("is snapshotted and restored, over changes made since", async () => {
+  it("is snapshotted, and restored over later changes", async () => {
     const { build, guest, row } = await readySandbox();
     const kept = await takeSnapshot(ports(), row, { reason: "asked" });
     await guest.writeFile("repo/one.txt", "spoilt");
@@ -95,7 +95,7 @@ describe("a sandbox that nobody uses", () => {
     expect(await again.guest.stat("repo/more.txt")).toBeNull();
   });
 
-  it("is lost when it is killed, which is noticed without a check, and reported once", async () => {
+  it("is lost when it is killed, which is noticed without a check and reported once", async () => {
     const { row } = await readySandbox();
     process.kill(await outerPid(), "SIGKILL");
     const state = async () => (await ports().store.sandboxes.get({ id: row.id })).state;
@@ -105,7 +105,7 @@ describe("a sandbox that nobody uses", () => {
     expect(losses).toMatchObject([{ data: { reason: "ended" } }]);
   });
 
-  /** Of the process that the sandbox's record names. */
+  /** The process that the sandbox's record names. */
   async function outerPid(): Promise<number> {
     const { readRecord } = await import("../../src/sandbox/drivers/local/record.ts");
     const { placesOf } = await import("../../src/sandbox/drivers/local/launch.ts");
@@ -113,7 +113,7 @@ describe("a sandbox that nobody uses", () => {
   }
 });
 
-describe("a build for whose sandbox there is no room", () => {
+describe("a build whose sandbox has no room", () => {
   beforeEach(async () => {
     fixture = await createBuildFixture({ env: { WAVESMITH_SANDBOX_MAX: "1" } });
   });
@@ -123,7 +123,7 @@ describe("a build for whose sandbox there is no room", () => {
     const { store } = ports();
     const first = await fixture.build(plan);
     await stopSandbox(ports(), await store.sandboxes.get({ projectId: fixture.projectId }));
-    // Another project's sandbox, which takes the only place.
+    // Another project's sandbox, which takes the only slot.
     await store.projects.insert({ id: "proj_other", tenantId: first.tenantId, name: "other" });
     const other = { id: "sbx_other", projectId: "proj_other", driver: "local" };
     await store.sandboxes.insert({ ...other, state: "wanted" });
@@ -136,7 +136,7 @@ describe("a build for whose sandbox there is no room", () => {
     });
     const buildId = await fixture.request(plan);
     const reader = createBuildReader(store, buildId);
-    const why = "1 of this tenant's sandboxes run, of at most 1";
+    const why = "1 of this tenant's sandboxes are running, of at most 1";
     await expect.poll(async () => (await reader.read()).waitsForSandbox, { timeout: 60_000 }).toBe(why);
     expect((await store.builds.get({ id: buildId })).status).toBe("running");
     expect(

@@ -60,7 +60,7 @@ describe("a schedule", () => {
     return build.status;
   }
 
-  it("starts one build for each time, however many servers look, and one for all times it missed", async () => {
+  it("starts one build at each time, however many servers look, and one for all the times it missed", async () => {
     await add(standing("echo hi > a"));
     expect(await start(), "nothing is due yet").toBe(0);
     await nextRun();
@@ -70,7 +70,7 @@ describe("a schedule", () => {
     const [build] = await builds();
     expect(build).toMatchObject({ requestedBy: "the schedule hourly" });
     expect((await fixture.until(build!.id)).status).toBe("completed");
-    // As after a kill between the request and the schedule's next time.
+    // As after a kill between the request and the update of the schedule's next time.
     await ports.store.schedules.update({ id: before.id }, before);
     await start();
     expect(await builds()).toHaveLength(1);
@@ -111,7 +111,7 @@ describe("a schedule", () => {
     expect(await only()).toMatchObject({ status: "active", failures: 0 });
   });
 
-  it("counts a request that cannot become a build, and waits for its last build to be over", async () => {
+  it("counts a request that cannot become a build, and waits until its last build is over", async () => {
     await add(standing("echo hi > a"));
     await ports.store.schedules.update({}, { request: { plan: { name: "p" } } });
     await nextRun();
@@ -126,11 +126,14 @@ describe("a schedule", () => {
     await ports.store.schedules.update({}, { lastBuildId: id });
     await nextRun();
     await start();
-    expect(await only()).toMatchObject({ lastBuildId: id, note: expect.stringContaining(`build ${id} was not over`) });
+    expect(await only()).toMatchObject({
+      lastBuildId: id,
+      note: expect.stringContaining(`build ${id} was still running`),
+    });
     expect(await builds()).toHaveLength(1);
   });
 
-  it("comes from the repository's main, goes with it, and stays when the file has faults", {
+  it("comes from the repository's main, disappears with it, and stays while the file has faults", {
     timeout: 240_000,
   }, async () => {
     const seen = new Map();
@@ -158,7 +161,7 @@ describe("a schedule", () => {
     expect(await build("plan: plan.json\non: {}")).toEqual([]);
   });
 
-  it("may not ask for what only a command on this machine may", async () => {
+  it("may not request what only a command on this machine may", async () => {
     const asks = (more: object) =>
       standingOf(ports, JSON.stringify({ on: {}, plan: { ...plan("true"), ...more } }), async () => null);
     await expect(asks({ source: { git: "/etc" } })).rejects.toThrow("may not set plan.source.git with a path");

@@ -2,12 +2,11 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 import { beforeEach, describe, expect, it } from "vitest";
-import { runCommandLine } from "../../src/cli/main.ts";
-import { createOutput } from "../../src/cli/output/output.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
+import { runHere } from "../support/command-line.ts";
 
-// An agent shows what it was given in every way it can think of, and nothing that is stored or
-// shown has it (W12).
+// An agent shows its secrets in every way it can think of, and nothing that is stored or shown
+// contains them (W12).
 
 const deploy = "dep/loy+S3cret value=4711-üäö";
 const pem = "-----BEGIN KEY-----\nMIIabcdefghijkl\nshort1\nend=\n-----END-----";
@@ -17,7 +16,7 @@ const ungated = { testing: false, critic: false, integration: false, maxFixRound
 const world = agentBuilds();
 beforeEach(() => world.open({ env: { DEPLOY_SECRET: deploy, SIGNING_KEY: pem, ANTHROPIC_API_KEY: providerKey } }));
 
-/** Every way in which a program tends to print a value. */
+/** Every form in which programs tend to print a value. */
 const formsOf = (value: string): string[] => [
   value,
   encodeURIComponent(value),
@@ -25,11 +24,11 @@ const formsOf = (value: string): string[] => [
   Buffer.from(value).toString("base64"),
   Buffer.from(value).toString("base64url"),
   Buffer.from(value).toString("hex"),
-  // Behind something else base64 has other signs.
+  // Behind other text, its base64 has different characters.
   Buffer.from(`user:${value}`).toString("base64").slice(8, -4),
 ];
 
-/** All text of all tables of all schemas, those of the engine included. */
+/** All text in all tables of all schemas, including the engine's. */
 async function allRows(): Promise<string> {
   const pool = new pg.Pool({ connectionString: world.fixture.app.config.databaseUrl! });
   const { rows: tables } = await pool.query<{ name: string }>(
@@ -49,24 +48,16 @@ async function allRows(): Promise<string> {
 
 /** The output of a command on both streams. */
 async function shownBy(...words: string[]): Promise<string> {
-  let text = "";
-  const write = (part: string, done?: () => void) => {
-    text += part;
-    done?.();
-    return true;
-  };
-  const stream = { write, on: () => undefined };
-  const out = createOutput({ stdout: stream, stderr: stream, environment: {} });
   const { databaseUrl, dataDir } = world.fixture.app.config;
-  await runCommandLine(words, out, { ...process.env, DATABASE_URL: databaseUrl!, WAVESMITH_DATA: dataDir });
-  return text;
+  const environment = { ...process.env, DATABASE_URL: databaseUrl!, WAVESMITH_DATA: dataDir };
+  return (await runHere(words, environment)).text;
 }
 
 async function expectNowhere(texts: Record<string, string>, values: Record<string, string>): Promise<void> {
   for (const [name, value] of Object.entries(values)) {
     for (const form of formsOf(value)) {
       for (const [where, text] of Object.entries(texts)) {
-        // Rows are printed with their quotes doubled and line ends as they are.
+        // Rows are printed with quotes doubled and line ends unchanged.
         const found = text.indexOf(form);
         expect(found < 0 ? "" : `${name} in ${where}: …${text.slice(Math.max(0, found - 80), found + 20)}`).toBe("");
       }
@@ -83,8 +74,8 @@ const show = (name: string): string =>
     `noise it is ${"$"}{${name}}`,
   ].join("\n");
 
-describe("what an agent was given", () => {
-  it("is in no row, event, log or view, however an agent prints it", async () => {
+describe("an agent's secrets", () => {
+  it("are in no row, event, log or view, however an agent prints them", async () => {
     const values = { DEPLOY_SECRET: deploy, SIGNING_KEY: pem };
     const print = (name: string): string =>
       `node -e 'const v = process.env.${name} ?? ""; const b = Buffer.from(v); console.log(v); console.error(encodeURIComponent(v)); console.log(JSON.stringify({ v })); console.log(b.toString("base64")); console.log(b.toString("base64").replace(/.{20}/g, "$&\\n")); console.log(b.toString("base64url"), b.toString("hex")); console.log(Buffer.from("user:" + v).toString("base64"));'`;
@@ -126,7 +117,7 @@ describe("what an agent was given", () => {
       attempts.map(({ id, fence }) => fixture.app.ports.models.tokenFor("attempt", id, fence)),
     );
     const rows = await allRows();
-    // It is there to be masked: without this, the test would pass for an agent that printed
+    // Something was masked. Without this check the test would pass for an agent that printed
     // nothing.
     for (const name of ["DEPLOY_SECRET", "SIGNING_KEY", "WAVESMITH_MODEL_TOKEN"])
       expect(rows).toContain(`[secret ${name}]`);
@@ -143,7 +134,7 @@ describe("what an agent was given", () => {
       { rows, shown: shown.join("\n"), warnings: fixture.warnings.join("\n") },
       { ...values, ...Object.fromEntries(tokens.map((token, index) => [`token ${index}`, token])) },
     );
-    // Half of a token is not worth much, and is not there either.
+    // Half of a token is worth little, and is not there either.
     for (const token of tokens) {
       const mac = token.slice(token.lastIndexOf(".") + 1);
       expect(rows).not.toContain(mac.slice(0, 20));
@@ -151,7 +142,7 @@ describe("what an agent was given", () => {
     }
   });
 
-  it("is not in the name of a file that is joined", async () => {
+  it("are not in the name of a joined file", async () => {
     const { fixture } = world;
     const buildId = await fixture.request(
       {
@@ -167,7 +158,7 @@ describe("what an agent was given", () => {
     await expectNowhere({ rows: await allRows() }, { line: "MIIabcdefghijkl" });
   });
 
-  it("does not include our key, which an agent never sees, also when the provider repeats it", async () => {
+  it("do not include our key, which an agent never sees, even if the provider repeats it", async () => {
     world.answers = () => ({ status: 401, message: `Incorrect API key provided: ${providerKey}` });
     const { fixture } = world;
     const buildId = await fixture.request(

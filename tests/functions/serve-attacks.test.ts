@@ -7,10 +7,11 @@ import { ensureKeyFile } from "../../src/server/server-key.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// Attacks of an agent in a sandbox on the `serve` of its own machine, tried from a task.
+// Attacks of an agent in a sandbox on the `serve` of its machine, tried from a task.
 
 /**
- * Runs inside: tries every address and route it knows, and every place the key might be read from.
+ * Runs inside: tries every address and route it knows, and every place from which it might read the
+ * key.
  */
 const attack = `
 const { readFileSync, writeFileSync, readdirSync } = require("node:fs");
@@ -102,7 +103,7 @@ describe("an attack on serve from inside a sandbox", { timeout: 300_000 }, () =>
     return { report, key };
   }
 
-  /** The answers that are allowed: nothing, a refusal, or that the server lives. */
+  /** The allowed answers: nothing, a refusal, or that the server is alive. */
   function expectNothingGained({ answers }: Report): void {
     for (const { method, path, status, text } of answers) {
       const allowed = ["/healthz", "/readyz"].includes(path) && status === 200;

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { previewPlaceOf } from "../../src/domain/sandbox/sandbox.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
@@ -121,8 +121,8 @@ describe("wavesmith serve", () => {
     until(async () => over.includes(await statusOf(buildId)), `build ${buildId} to be over`);
 
   /**
-   * Waits until something holds; a test that hangs says for what, how far the builds are and what
-   * `serve` warned of.
+   * Waits until something holds. If a test hangs, it says what for, how far the builds are, and
+   * what `serve` warned of.
    */
   async function until(holds: () => Promise<boolean>, what: string): Promise<void> {
     const deadline = Date.now() + 50_000;
@@ -150,7 +150,7 @@ describe("wavesmith serve", () => {
     expect(await store.sandboxes.list({ state: "running" }), "idle sandboxes end with it").toEqual([]);
   });
 
-  it("starts a build that it accepted, although it was killed at once", async () => {
+  it("starts a build that it accepted, even if it is killed at once", async () => {
     const first = await serve();
     const key = (await readFile(first.keyFile, "utf8")).trim();
     const post = async (path: string, body: object) => {
@@ -173,7 +173,7 @@ describe("wavesmith serve", () => {
     expect(await statusOf(id)).toBe("completed");
   });
 
-  it("starts one build when a schedule is due that was added over HTTP, and lists it", async () => {
+  it("starts one build when a schedule that was added over HTTP is due, and lists it", async () => {
     const { url, keyFile } = await serve();
     const headers = { authorization: `Bearer ${(await readFile(keyFile, "utf8")).trim()}` };
     const send = (method: string, path: string, body?: object) =>
@@ -182,7 +182,7 @@ describe("wavesmith serve", () => {
     const plan = { name: "upkeep", tasks: [{ id: "a", run: "echo a > a.txt" }] };
     const path = "/projects/upkeep/schedules";
     const faulty = await send("PUT", path, { on: { schedule: [{ cron: "61 * * * *" }] }, plan });
-    expect([faulty.status, await faulty.text()]).toEqual([400, expect.stringContaining("on.schedule[0].cron")]);
+    expect([faulty.status, await faulty.text()]).toEqual([422, expect.stringContaining("on.schedule[0].cron")]);
     const added = await send("PUT", path, { on: { schedule: [{ name: "yearly", cron: "0 0 1 1 *" }] }, plan });
     const { items } = (await added.json()) as { items: { id: string }[] };
     const id = items[0]!.id;
@@ -223,7 +223,7 @@ describe("wavesmith serve", () => {
     expect([headSha === before, git("rev-parse", "main")]).toEqual([false, before]);
   });
 
-  it("creates a key that only its user can read, and prints it once", async () => {
+  it("creates a key file that only its user can read, and prints the key once", async () => {
     const first = await serve();
     const told = first.said.find(({ type }) => type === "serve.key");
     expect(told?.key).toMatch(/^[\w-]{32,}$/);
@@ -318,7 +318,7 @@ describe("wavesmith serve", () => {
     expect(await ended).toBe(0);
   }
 
-  it("shares its database with no other data directory: every command there names the right one, and does nothing", async () => {
+  it("shares its database with no other data directory: commands there name the right one and do nothing", async () => {
     await serve();
     const other = await mkdtemp(join(tmpdir(), "wavesmith-other-"));
     const plan = fileURLToPath(new URL("../../examples/diamond/plan.yaml", import.meta.url));

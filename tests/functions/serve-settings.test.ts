@@ -5,14 +5,14 @@ const keys = { INNGEST_EVENT_KEY: "event", INNGEST_SIGNING_KEY: "signkey-test-ab
 const engine = (env: Record<string, string>) => loadConfig(env).engine;
 
 describe("the choice of the engine", () => {
-  it("is the embedded one unless something says otherwise", () => {
+  it("is the embedded one by default", () => {
     expect(engine({})).toEqual({ kind: "embedded", serveOrigin: null });
     expect(engine({ INNGEST_DEV: "0" }).kind).toBe("embedded");
     expect(engine({ INNGEST_EVENT_KEY: "event" }).kind).toBe("embedded");
     expect(engine({ ...keys, INNGEST_DEV: "1", WAVESMITH_ENGINE: "embedded" }).kind).toBe("embedded");
   });
 
-  it("is a dev server when INNGEST_DEV or --engine inngest alone says so", () => {
+  it("is a dev server with INNGEST_DEV, or with --engine inngest alone", () => {
     const usual = { kind: "inngest", isDev: true, baseUrl: "http://127.0.0.1:8288", eventKey: "dev", signingKey: null };
     expect(engine({ INNGEST_DEV: "1" })).toMatchObject(usual);
     expect(engine({ WAVESMITH_ENGINE: "inngest" })).toMatchObject(usual);
@@ -31,7 +31,7 @@ describe("the choice of the engine", () => {
     });
   });
 
-  it("is never a server without keys, unless it is set to be a dev server", () => {
+  it("is never a server without keys, except a dev server", () => {
     const half = { WAVESMITH_ENGINE: "inngest" };
     expect(() => engine({ ...half, INNGEST_EVENT_KEY: "event" })).toThrow(/needs INNGEST_SIGNING_KEY/);
     expect(() => engine({ ...half, INNGEST_BASE_URL: "http://inngest:8288" })).toThrow(
@@ -42,8 +42,8 @@ describe("the choice of the engine", () => {
   });
 });
 
-describe("what events may", () => {
-  it("is to be sent with the key of the settings, or else of the data directory, and to use no secrets", () => {
+describe("the rights of events", () => {
+  it("are to come with the key of the settings or the data directory, and to use no secrets", () => {
     expect(loadConfig({})).toMatchObject({ serveKey: null, eventSecrets: [] });
     const config = loadConfig({ INNGEST_EVENT_KEY: "event", WAVESMITH_EVENT_SECRETS: "STRIPE_KEY, OTHER" });
     expect(config).toMatchObject({ serveKey: "event", eventSecrets: ["STRIPE_KEY", "OTHER"] });

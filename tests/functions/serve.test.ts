@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { requestCancel, takeCancelRequest } from "../../src/coordinator/build/stop/cancel-build.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { eventSchemas } from "../../src/domain/events/events.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import type { ServedEngine } from "../../src/server/port.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
@@ -10,7 +10,7 @@ import { type FakeInngest, startFakeInngest } from "../support/fake-inngest.ts";
 
 const plan = { name: "served", tasks: [{ id: "a", run: "echo a > a.txt" }] };
 
-/** `fetch` cannot send another Host, which is what this is about. */
+/** Sends a request with any Host, which `fetch` cannot do. */
 async function statusFor(origin: string, headers: Record<string, string>): Promise<number> {
   const { request } = await import("node:http");
   return new Promise((resolve, reject) => {
@@ -46,7 +46,7 @@ describe("serve with the embedded engine", () => {
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
 
-  /** Resolves once the build that an event asked for is over. */
+  /** Resolves once the build that an event requested is over. */
   const ended = async (eventId: string) => {
     const id = buildIdForEvent(eventId);
     await expect.poll(() => fixture.app.store.builds.find({ id }), { timeout: 20_000 }).not.toBeNull();
@@ -63,7 +63,7 @@ describe("serve with the embedded engine", () => {
   });
 
   it("runs a build that was requested only over HTTP, once however often the request arrives", async () => {
-    // The fixture drives one project, and this is the event's word for it.
+    // The fixture drives one project, under this name in events.
     const project = (await projectName(fixture)) ?? "";
     const event = { name: "project/build.requested", id: "by-curl", data: { project, plan } };
     const buildId = buildIdForEvent("by-curl");
@@ -115,7 +115,7 @@ describe("serve with the embedded engine", () => {
       expect(eventSchemas["project/build.requested"].safeParse({ metadata }).success).toBe(true);
   });
 
-  it("takes a cancellation that names the build alone", async () => {
+  it("takes a cancellation that names only the build", async () => {
     const buildId = await fixture.request({ tasks: [{ id: "long", run: "sleep 600" }] });
     await fixture.until(buildId, (build) => build.status === "running");
     const { status, body } = await post({
@@ -124,7 +124,7 @@ describe("serve with the embedded engine", () => {
     });
     expect([status, (body.ids as string[]).length]).toEqual([200, 1]);
     expect((await fixture.until(buildId)).status).toBe("cancelled");
-    // The echo of that request, delivered once more when the build runs again, ends nothing.
+    // The echo of that request, delivered again when the build runs again, ends nothing.
     const { ports, store } = fixture.app;
     const echo = await store.outbox.find({ buildId, name: "project/build.cancel-requested" });
     await retryBuild(ports, buildId);
@@ -134,7 +134,7 @@ describe("serve with the embedded engine", () => {
     await fixture.until(buildId);
   });
 
-  it("names each field that may not come from outside, and sends nothing of such a list", async () => {
+  it("names each field that may not come from outside, and sends no event of a list with one", async () => {
     const wanted = { name: "project/build.requested", id: "kept-back", data: { plan } };
     const cases: [unknown, number, RegExp][] = [
       [[wanted, { name: "agent/wave.start", data: {} }], 400, /agent\/wave\.start is refused: only Wavesmith sends it/],
@@ -158,7 +158,7 @@ describe("serve with the embedded engine", () => {
     expect(await fixture.app.store.builds.list({})).toEqual([]);
   });
 
-  it("answers to this machine's own name and pages alone", async () => {
+  it("answers only to this machine's own name and pages", async () => {
     const { port } = new URL(server.origin);
     expect(await statusFor(server.origin, { host: `localhost:${port}` })).toBe(200);
     expect(await statusFor(server.origin, { host: "[::1]:1" })).toBe(200);
@@ -173,12 +173,12 @@ describe("serve with the embedded engine", () => {
     expect(await statusFor(server.origin, { host: "localhost", origin: "null" })).toBe(403);
   });
 
-  it("always asks for its key, and answers to the name at which others reach it", async () => {
+  it("always requires its key, and answers to the host name by which others reach it", async () => {
     await server.stop();
     server = await start({ kind: "embedded", serveOrigin: "https://builds.example.com" });
     const event = { name: "project/build.requested", id: "keyed", data: { plan: { name: "keyed", tasks: [] } } };
     for (const guess of ["local", "any", "S3cret", "s3cret%20"]) expect((await post(event, guess)).status).toBe(401);
-    expect(await post(event, "s3cret")).toMatchObject({ status: 400, body: { code: "plan-invalid" } });
+    expect(await post(event, "s3cret")).toMatchObject({ status: 422, body: { code: "plan-invalid" } });
     expect(await statusFor(server.origin, { host: "builds.example.com" })).toBe(200);
     expect(await statusFor(server.origin, { host: "attacker.example" })).toBe(403);
   });
@@ -248,7 +248,7 @@ describe("serve with the embedded engine", () => {
     expect((await post(secret("DATABASE_URL"))).status, "our own settings never").toBe(400);
   });
 
-  it("lets no event choose folders or sandboxes: an agent could have sent it", async () => {
+  it("lets no event choose folders or sandboxes, because an agent could have sent it", async () => {
     const request = (data: object) => ({ name: "project/build.requested", data: { plan, ...data } });
     for (const said of [
       { planFolder: "/etc" },
@@ -266,7 +266,7 @@ describe("serve with the embedded engine", () => {
     const request = (data: object) => ({ name: "project/build.requested", data });
     const tasks = [{ id: "a", dependsOn: ["b"], run: "true" }];
     const faulty = await post(request({ plan: { name: "faulty", tasks } }));
-    expect([faulty.status, faulty.body.detail]).toEqual([400, expect.stringContaining("There is no task b")]);
+    expect([faulty.status, faulty.body.detail]).toEqual([422, expect.stringContaining("There is no task b")]);
     const brief = await post(request({ brief: "a guestbook" }));
     expect([brief.status, brief.body.detail]).toEqual([503, expect.stringContaining("WAVESMITH_MODEL")]);
     expect(await fixture.app.store.builds.list({})).toEqual([]);
@@ -277,7 +277,7 @@ describe("serve with the embedded engine", () => {
     await expect(start(dev, "0.0.0.0")).rejects.toThrow(/signs no calls/);
   });
 
-  it("has nothing where an Inngest server would call functions", async () => {
+  it("serves nothing at the path where an Inngest server would call functions", async () => {
     const url = `${server.origin}/api/inngest`;
     for (const method of ["GET", "PUT", "POST"]) {
       const body = method === "GET" ? undefined : "{}";
@@ -286,7 +286,7 @@ describe("serve with the embedded engine", () => {
     }
   });
 
-  it("is ready when the database answers, and lives anyway", async () => {
+  it("is ready when the database answers, and always alive", async () => {
     expect((await fetch(`${server.origin}/healthz`)).status).toBe(200);
     const ready = await fetch(`${server.origin}/readyz`);
     expect([ready.status, await ready.json()]).toEqual([
@@ -339,7 +339,7 @@ describe("serve with an Inngest server", () => {
     warnings.length = 0;
   });
 
-  it("registers its functions with a dev server, and again when that has forgotten them", async () => {
+  it("registers its functions with a dev server, and again when the server has forgotten them", async () => {
     inngest = await startFakeInngest();
     await start({ INNGEST_DEV: inngest.url });
     await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
@@ -359,7 +359,7 @@ describe("serve with an Inngest server", () => {
     await expect(fixture.request({ tasks: [] })).rejects.toThrow(/did not accept an event/);
   });
 
-  it("registers again when the server calls a process that is gone, and leaves the calls to one that lives", async () => {
+  it("registers again if the server calls a process that is gone, but not if that process is alive", async () => {
     inngest = await startFakeInngest();
     await start({ INNGEST_DEV: inngest.url });
     await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
@@ -432,7 +432,7 @@ describe("serve with an Inngest server", () => {
     await expect.poll(() => inngest.calledAt, { timeout: 20_000 }).toEqual([server.origin]);
   });
 
-  it("sends a request again that the server took and lost, once it has had no build for a while: the same build", async () => {
+  it("sends a request again if the server accepted and lost it, for the same build", async () => {
     inngest = await startFakeInngest();
     let laterMs = 0;
     await start({ INNGEST_DEV: inngest.url }, () => new Date(Date.now() + laterMs));
@@ -476,7 +476,7 @@ describe("serve with an Inngest server", () => {
     expect(inngest.events.filter(({ name }) => name === "project/build.requested")).toHaveLength(1);
   });
 
-  it("lets nobody decide about a build by way of a dev server, which asks for no key", async () => {
+  it("lets nobody decide about a build through a dev server, which requires no key", async () => {
     inngest = await startFakeInngest();
     await start({ INNGEST_DEV: inngest.url });
     await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
@@ -486,7 +486,7 @@ describe("serve with an Inngest server", () => {
     const approval = { name: "project/wave.approved", data: { tenantId, projectId, buildId, waveNumber: 1 } };
     const cancel = { name: "project/build.cancel-requested", data: { tenantId, projectId, buildId } };
     for (const [index, forged] of [approval, cancel].entries()) {
-      // Also under the id of an event that is ours.
+      // Also under the id of one of our events.
       const [{ eventId } = { eventId: "" }] = await fixture.app.store.outbox.list({ name: "project/build.requested" });
       for (const id of [`forged-${index}`, eventId])
         await fetch(`${inngest.url}/e/any`, { method: "POST", body: JSON.stringify({ ...forged, id }) });
@@ -522,7 +522,7 @@ describe("serve with an Inngest server", () => {
     expect(inngest.faults).toEqual([]);
   });
 
-  it("refuses folders and sandboxes that an event names which came through the server from elsewhere", async () => {
+  it("refuses folders and sandboxes in an event that came through the server from elsewhere", async () => {
     inngest = await startFakeInngest();
     await start({ INNGEST_DEV: inngest.url });
     await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
@@ -534,7 +534,7 @@ describe("serve with an Inngest server", () => {
   });
 });
 
-/** The one whose id the fixture drives. */
+/** The project whose id the fixture drives. */
 async function projectName({ app }: BuildFixture): Promise<string | undefined> {
   const { dataDir } = app.config;
   return dataDir.split("/").at(-1);

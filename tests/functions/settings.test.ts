@@ -59,7 +59,7 @@ describe("the settings of a server", () => {
     await fixture.close();
   });
 
-  it("are shown with where each came from, and without secrets", async () => {
+  it("are shown with their sources, and without secrets", async () => {
     const { status, etag, body } = await ask(operator, "GET", "/settings");
     expect([status, etag, body.text, body.restartNeeded]).toEqual([200, body.tag, "", false]);
     expect(body.items).toEqual(
@@ -71,7 +71,7 @@ describe("the settings of a server", () => {
     expect(JSON.stringify(body)).not.toMatch(/hidden|settings\.yaml/);
   });
 
-  it("are replaced only with a file without faults, and only from the present version", async () => {
+  it("are replaced only with a file without faults, and only from the current version", async () => {
     const { etag } = await ask(operator, "GET", "/settings");
     const faulty = await put("limits:\n  tasks: many\n");
     expect([faulty.status, faulty.body.code]).toEqual([422, "settings-invalid"]);
@@ -85,7 +85,7 @@ describe("the settings of a server", () => {
     expect((await put("{}", { "if-match": "*" })).status).toBe(200);
   });
 
-  it("are no business of other tenants, nor of keys that only build", async () => {
+  it("are hidden from other tenants, and from keys that only build", async () => {
     const [stranger, builder] = [await keyOf("acme"), await keyOf("default", "build")];
     for (const [key, status] of [
       [stranger, 404],
@@ -118,7 +118,7 @@ describe("the settings of a server", () => {
     expect(await start({ planUrl: `http://${origin}/plan.yaml`, plan })).toMatchObject({ status: 400 });
   });
 
-  it("start one build of a planUrl for an Idempotency-Key, whatever is at the address later", async () => {
+  it("start one build of a planUrl for an Idempotency-Key, even if the plan at the address changes", async () => {
     const name = fixture.app.config.dataDir.split("/").at(-1) ?? "";
     await ask(operator, "POST", "/projects", JSON.stringify({ name }));
     const origin = `http://127.0.0.1:${(plans.address() as AddressInfo).port}`;

@@ -19,7 +19,7 @@ describe("the setup cache", () => {
 
   const output = async (): Promise<string> =>
     (await fixture.app.store.logChunks.list({})).map(({ text }) => text).join("");
-  /** How often setup ran, by its own output. */
+  /** How many times setup ran, by its own output. */
   const ran = async (): Promise<number> => (await output()).match(/^ran$/gm)?.length ?? 0;
 
   it("is filled once by trees that set up at the same time, and each tree has a complete setup", async () => {
@@ -37,7 +37,7 @@ describe("the setup cache", () => {
     expect(await entries()).toEqual(["changed", "complete", "list", "removed"]);
   });
 
-  it("restores what setup made, changed and removed among files that git tracks, where the files were the same", async () => {
+  it("restores what setup created, changed and removed among tracked files if those files were the same", async () => {
     const check = "test -e made.txt && test ! -e gone && grep -q built lock && test -e node_modules/one";
     const planFolder = await mkdtemp(join(tmpdir(), "wavesmith-setup-"));
     onTestFinished(() => rm(planFolder, { recursive: true }));
@@ -52,7 +52,7 @@ describe("the setup cache", () => {
       },
       tasks: [
         ...["a", "b"].map((id) => ({ id, run: `${check} && echo ${id} > ${id}`, retries: 0 })),
-        // Here the entry no longer fits, and setup runs.
+        // The entry no longer fits, so setup runs.
         { id: "other", dependsOn: ["a", "b"], run: "echo 2 > lock", retries: 0 },
         { id: "after", dependsOn: ["other"], run: `${check} && grep -q 2 lock && echo 1 > after`, retries: 0 },
       ],
@@ -62,7 +62,7 @@ describe("the setup cache", () => {
     expect([build.status, build.reason]).toEqual(["completed", null]);
     expect(await entries()).toEqual(["before", "changed", "complete", "list", "removed"]);
     expect(await ran()).toBe(2);
-    // None of it is the work of a task.
+    // None of it is part of a task's work.
     expect(await fixture.git("ls-tree", "--name-only", "main")).toBe("a\nafter\nb\ngone\nlock\n");
   });
 
@@ -113,7 +113,7 @@ describe("the setup cache", () => {
     expect((await fixture.app.store.tasks.list({ buildId: build.id })).flatMap((task) => task.conflicts)).toEqual([]);
   });
 
-  it("is skipped, and says so, while the file that it needs is not there", async () => {
+  it("is skipped, with a message, while the file that it needs is missing", async () => {
     const build = await fixture.build({
       setup: { run: "npm ci", cache: ["package-lock.json"] },
       gates: { testing: { command: "echo 1..1; echo ok 1" }, critic: false, integration: false },
@@ -124,7 +124,7 @@ describe("the setup cache", () => {
     expect(await output()).toContain(said);
   });
 
-  it("runs setup once for tasks that need it at the same time, and leaves nothing of that behind", async () => {
+  it("runs setup once for tasks that need it at the same time, and leaves nothing behind", async () => {
     const build = await fixture.build({
       limits: { maxParallelTasks: 3 },
       setup: { run: "echo once-only; mkdir node_modules; echo 1 > node_modules/one", cache: ["x"] },

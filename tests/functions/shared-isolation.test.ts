@@ -1,24 +1,20 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { joinWave } from "../../src/coordinator/wave/join-wave.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// Isolation `shared`: the tasks of a wave work in one tree (docs/adr/0005). The shell of a task
-// waits for files of others.
+// Isolation `shared`: the tasks of a wave work in one tree (docs/adr/0005). A task's shell waits
+// for other tasks' files.
 
 const waitFor = (path: string): string => `until test -e ${path}; do sleep 0.05; done`;
 
 describe("tasks that share a tree", () => {
-  let fixture: BuildFixture;
   let atPoint: (name: string) => void | Promise<void> = () => undefined;
-  beforeEach(async () => {
+  beforeEach(() => {
     atPoint = () => undefined;
-    fixture = await createBuildFixture({ crashPoint: (name) => atPoint(name) });
   });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture({ crashPoint: (name) => atPoint(name) });
 
   const guestOf = async () =>
     (await fixture.app.ports.driver(fixture.app.config.sandboxDriver).find(fixture.projectId as never))!.guest;
@@ -57,14 +53,14 @@ describe("tasks that share a tree", () => {
     await noTreeIsLeft(build.id);
   });
 
-  it("have it closed by the process that joined their wave, also when the wave was reopened before it could", async () => {
+  it("have it closed by the process that joined their wave, even if the wave was reopened first", async () => {
     const build = await fixture.build(shared([{ id: "a", writes: ["a"], run: "echo a > a" }]));
     const { id, epoch } = await fixture.app.store.waves.get({ buildId: build.id });
     await fixture.app.store.waves.update({ id }, { epoch: epoch + 1 });
     expect(await joinWave(fixture.app.ports, build.id, 1)).toEqual({ shared: true });
   });
 
-  it("begin each wave on what the one before has joined, in a tree that is set up once, with the plan's variables", async () => {
+  it("begin each wave on the joined work of the one before, in a tree that is set up once, with the plan's variables", async () => {
     const build = await fixture.build(
       shared(
         [
@@ -79,7 +75,7 @@ describe("tasks that share a tree", () => {
           { id: "b", writes: ["b"], dependsOn: ["ignore"], run: "cat setup.log > b" },
           { id: "c", writes: ["c"], dependsOn: ["a", "b"], run: "cat a b setup.log > c" },
         ],
-        // Files that setup makes must be ignored, and the first task makes sure of that.
+        // Files that setup creates must be ignored, and the first task sees to that.
         {
           setup: { run: "if test -e .gitignore; then echo set up $MINE $PLANS >> setup.log; sleep 0.5; fi" },
           env: { PLANS: "yes" },
@@ -107,7 +103,7 @@ describe("tasks that share a tree", () => {
     expect(await filesOf("main")).toEqual(["a", "b"]);
   });
 
-  it("fail their wave for files that nobody declared, named and kept; none of it is on main", async () => {
+  it("fail their wave for undeclared files, which are named, kept and not on main", async () => {
     const build = await fixture.build(
       shared([
         {
@@ -138,7 +134,7 @@ describe("tasks that share a tree", () => {
     expect((await fixture.app.store.waves.list({ buildId: build.id })).map((one) => one.number)).toEqual([1, 2]);
   });
 
-  it("fail their wave with the name of the one that ran when an undeclared file was written", async () => {
+  it("fail their wave and name the task that ran when an undeclared file was written", async () => {
     const build = await fixture.build(
       shared(
         [
@@ -152,7 +148,38 @@ describe("tasks that share a tree", () => {
     expect(wave).toMatchObject({ status: "failed", reason: expect.stringContaining("(a, b): stray.txt (by a); kept") });
   });
 
-  it("do not fail for what .gitignore ignores, nor for generated files, which are made again", async () => {
+  it("blame nobody for a file that a task wrote before the database said that it runs", async () => {
+    const calls = { before: 0, after: 0 };
+    const isThere = async (path: string) => (await (await guestOf()).stat(path).catch(() => null)) !== null;
+    const script = (own: string) =>
+      `if mkdir first; then ${waitFor("../../../cache/go")}; echo stray > stray.txt; fi; echo ${own} > ${own}`;
+    const inTree = async (path: string) => {
+      const [build] = await fixture.app.store.builds.list({});
+      return isThere(`trees/${build!.id}/wave-1-0/${path}`);
+    };
+    atPoint = async (name) => {
+      if (name === "guest.startJob.before" && ++calls.before === 2)
+        await expect.poll(() => inTree("first"), { timeout: 20_000 }).toBe(true);
+      if (name !== "guest.startJob.after" || ++calls.after > 1) return;
+      const running = () => fixture.app.store.attempts.list({ status: "running" });
+      await expect.poll(async () => (await running()).length, { timeout: 20_000 }).toBe(1);
+      await (await guestOf()).writeFile("cache/go", "");
+      await expect.poll(() => inTree("stray.txt"), { timeout: 20_000 }).toBe(true);
+      // A file system's clock may be behind by this much.
+      const writtenAt = Date.now();
+      await expect.poll(() => Date.now() - writtenAt).toBeGreaterThan(100);
+    };
+    const build = await fixture.build(
+      shared([
+        { id: "a", writes: ["a"], run: script("a") },
+        { id: "b", writes: ["b"], run: script("b") },
+      ]),
+    );
+    const [wave] = await fixture.app.store.waves.list({ buildId: build.id });
+    expect(wave).toMatchObject({ status: "failed", reason: expect.stringContaining("(a, b): stray.txt; kept") });
+  });
+
+  it("do not fail for ignored files, nor for generated files, which are regenerated", async () => {
     const build = await fixture.build(
       shared(
         [
@@ -169,7 +196,7 @@ describe("tasks that share a tree", () => {
     await noTreeIsLeft(build.id);
   });
 
-  it("lose nothing by a failure: its work is on its ref, its paths are reset, the retry starts fresh", async () => {
+  it("lose nothing by a failure: the work is on its ref, its paths are reset, the retry starts fresh", async () => {
     const build = await fixture.build(
       shared([
         { id: "base", run: "mkdir a; echo good > a/file" },
@@ -184,7 +211,7 @@ describe("tasks that share a tree", () => {
           id: "b",
           writes: ["b/**"],
           dependsOn: ["base"],
-          // Sees the bad file, then the good one again, while it is at work itself.
+          // Sees the bad file, then the good one again, while it is working itself.
           run: `mkdir b; until grep -q bad a/file; do sleep 0.05; done; touch b/began
             until grep -q good a/file && test ! -e a/new; do sleep 0.05; done; cat a/file > b/seen.tmp; mv b/seen.tmp b/seen
             until grep -q better a/file; do sleep 0.05; done; echo b > b/b`,
@@ -217,7 +244,7 @@ describe("tasks that share a tree", () => {
     expect(await fixture.git("show", `wavesmith/${build.id}/task/bad/1:bad/file`)).toBe("bad\n");
   });
 
-  it("are alone in a wave when they declare nothing, and then keep all they change", async () => {
+  it("are alone in a wave if they declare nothing, and then keep all their changes", async () => {
     const build = await fixture.build(
       shared([
         { id: "a", writes: ["a"], run: "echo a > a" },
@@ -237,7 +264,7 @@ describe("tasks that share a tree", () => {
     expect(await filesOf("main")).toEqual(["a", "b", "one", "two/three"]);
   });
 
-  it("keep their work when they are cancelled, also undeclared files, and a retry continues with it", async () => {
+  it("keep their work when they are cancelled, including undeclared files, and a retry continues with it", async () => {
     const buildId = await fixture.request(
       shared([
         { id: "done", writes: ["done"], run: "echo done > done" },
@@ -288,7 +315,7 @@ describe("tasks that share a tree", () => {
     expect(second, "the second began with nothing of the first").not.toBe(first);
   });
 
-  it("have their finished work in the tree again after the volume was lost", async () => {
+  it("get their finished work back in the tree after the volume was lost", async () => {
     const driver = fixture.app.ports.driver(fixture.app.config.sandboxDriver);
     const buildId = await fixture.request(
       shared([
@@ -307,7 +334,7 @@ describe("tasks that share a tree", () => {
       return (await guest?.stat(`trees/${buildId}/wave-1-0/slow`).catch(() => null)) != null;
     });
     await driver.remove(fixture.projectId as never, { volume: true });
-    // The next sandbox has an empty volume, which says go as soon as it is there.
+    // The next sandbox has an empty volume; this file lets it go on at once.
     await fixture.until(buildId, async () => {
       const endpoint = await driver.find(fixture.projectId as never).catch(() => null);
       if (endpoint === null) return false;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
+import { resumeBuild } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
@@ -49,11 +49,11 @@ describe("steering a build", () => {
     ]);
     expect(await approveWave(ports(), done.id, ada)).toBeNull();
     await expect(rejectWave(ports(), done.id, { ...ada, reason: "too late" })).rejects.toThrow(
-      "no wave of it waits for a decision",
+      "no wave of it is waiting for a decision",
     );
   });
 
-  it("asks once at the end with `approval: final`, by an event from outside too", async () => {
+  it("asks once at the end with `approval: final`, and accepts an event from outside", async () => {
     const waiting = await fixture.build({ approval: "final", tasks: two });
     expect(waiting.status).toBe("waiting");
     expect(await main()).toEqual(["a"]);
@@ -83,9 +83,7 @@ describe("steering a build", () => {
     expect(await main()).toEqual(["b"]);
   });
 
-  /**
-   * Puts a commit by hand on a wave's branch that writes `text` to `path`; `onto` is its parent.
-   */
+  /** Commits by hand to a wave's branch, writing `text` to `path`; `onto` is the parent. */
   async function push(buildId: string, { path, text, onto }: { path: string; text: string; onto: string }) {
     const folder = await mkdtemp(join(tmpdir(), "wavesmith-push-"));
     const repository = ports().workspace.repositoryPath(fixture.projectId as never);
@@ -137,7 +135,7 @@ describe("steering a build", () => {
     expect((await fixture.git("ls-tree", "main")).trim()).toBe("");
   });
 
-  it("takes an event's word about one commit for that commit alone", async () => {
+  it("applies an event's decision only to the commit that it names", async () => {
     const waiting = await fixture.build(checked);
     const { headSha } = await fixture.app.store.waves.get({ buildId: waiting.id });
     const commit = await push(waiting.id, { path: "a", text: "better\n", onto: headSha! });
@@ -178,7 +176,7 @@ describe("steering a build", () => {
     const shown = (await sandbox!.guest.list("repo")).map(({ path }) => path);
     expect(shown, "the sandbox shows no later files").toEqual(["repo/.git", "repo/a"]);
     await expect(rollbackBuild(ports(), build.id, 2)).rejects.toThrow("was already rolled back");
-    await resumeWaiting(ports(), build.id);
+    await resumeBuild(ports(), build.id);
     const done = await fixture.until(build.id, (row) => row.status === "completed" || row.status === "failed");
     expect([done.status, done.reason]).toEqual(["completed", null]);
     expect(await main()).toEqual(["a", "b", "c"]);
@@ -186,7 +184,7 @@ describe("steering a build", () => {
     expect(waves.map((wave) => wave.status)).toEqual(["passed", "cancelled", "cancelled", "passed", "passed"]);
   });
 
-  it("refuses to roll back past somebody else's commits, and to a point that is not there", async () => {
+  it("refuses to roll back past somebody else's commits, or to a missing restore point", async () => {
     const build = await fixture.build({ tasks: two });
     await expect(rollbackBuild(ports(), build.id, 7)).rejects.toThrow("no restore point 7");
     const identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
@@ -248,7 +246,7 @@ describe("steering a build", () => {
     await fixture.until(buildId, ({ status }) => status === "running");
     await expect(editPlan(ports(), buildId, edited)).rejects.toThrow("is running: its plan cannot be edited now");
     const { tenantId, sandboxDriver, network, plan } = await fixture.until(buildId);
-    // Of another project, so that nothing here takes it over.
+    // It belongs to another project, so that nothing here takes it over.
     await projects.insertIfAbsent({ id: "proj_other", tenantId, name: "other" });
     const queued = { id: "bld_other", eventId: "other", projectId: "proj_other", status: "queued" as const };
     await builds.insertIfAbsent({ ...queued, tenantId, sandboxDriver, network, plan });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
+import { resumeBuild } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
@@ -18,7 +18,7 @@ describe("a build that was rolled back", () => {
     ],
   };
 
-  it("does its tasks again after a cancel and a retry, and brings nothing back that was taken back", async () => {
+  it("does its tasks again after a cancel and a retry, without the work that was rolled back", async () => {
     const build = await fixture.build(plan);
     await rollbackBuild(ports(), build.id, 1);
     await requestCancel(ports(), build.id, "later");
@@ -35,7 +35,7 @@ describe("a build that was rolled back", () => {
     expect(history).not.toContain(build.headSha!);
   });
 
-  it("is refused beside another build of the project, and main stays where it is", async () => {
+  it("is not retried beside another build of the project, and main stays where it is", async () => {
     const first = await fixture.build(plan);
     const second = await fixture.request({ tasks: [{ id: "slow", run: "sleep 300" }] });
     await fixture.until(second, (row) => row.status === "running" && row.headSha !== null);
@@ -46,7 +46,7 @@ describe("a build that was rolled back", () => {
     await fixture.until(second);
   });
 
-  it("is as it was once that is undone, and another build of the project may follow", async () => {
+  it("is as it was once the rollback is undone, and another build of the project may follow", async () => {
     const build = await fixture.build(plan);
     await rollbackBuild(ports(), build.id, 1);
     await rollbackBuild(ports(), build.id, 1);
@@ -80,7 +80,7 @@ describe("a build that was rolled back", () => {
     expect(await fixture.git("show", "main:a", "main:b")).toBe("a\n2\n");
   });
 
-  it("stays so when it went on, or when somebody moved main", async () => {
+  it("stays rolled back if it went on, or if somebody moved main", async () => {
     const build = await fixture.build(plan);
     await expect(undoRollback(ports(), build.id)).rejects.toThrow("was not rolled back");
     await rollbackBuild(ports(), build.id, 1);
@@ -95,7 +95,7 @@ describe("a build that was rolled back", () => {
     });
     expect(await main()).toBe(moved);
     await fixture.git("update-ref", "refs/heads/main", back);
-    await resumeWaiting(ports(), build.id);
+    await resumeBuild(ports(), build.id);
     await fixture.until(build.id);
     const after = await main();
     await expect(undoRollback(ports(), build.id)).rejects.toThrow("no longer where its rollback left it");

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKey } from "../../src/api/keys.ts";
 import { limitTenant } from "../../src/api/tenants.ts";
 import { projectIdFor, tenantIdFor } from "../../src/coordinator/build/request/project.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 const noGates = { gates: { testing: false, critic: false, integration: false } };
-/** Many tasks of one wave, each short; roles have no cap that matters here. */
+/** Many short tasks in one wave; roles have no cap that matters here. */
 const many = (count: number, script: string) => ({
   ...{ name: "shared", ...noGates },
   limits: { tasksPerAgentPerWave: count, maxParallelTasks: count },
@@ -72,7 +72,7 @@ describe("the limits of tenants", () => {
     }
   });
 
-  it("are set for one tenant by those who run the server, and are kept", { timeout: 60_000 }, async () => {
+  it("are set for one tenant by the server's operators, and are kept", { timeout: 60_000 }, async () => {
     const set = await ask(operator, "PUT", "/tenants/acme/limits", { tasks: 1, usd: 12.5, builds: null });
     expect(set.body).toMatchObject({
       limits: { tasks: 1, usd: 12.5, builds: null },
@@ -104,7 +104,7 @@ describe("the limits of tenants", () => {
     ]);
   });
 
-  it("are no business of other tenants", async () => {
+  it("are hidden from other tenants", async () => {
     expect((await ask(acme, "GET", "/tenants")).body.items).toMatchObject([{ name: "acme" }]);
     const own = await ask(acme, "PUT", "/tenants/acme/limits", { usd: null });
     expect([own.status, own.body.code]).toEqual([400, "unsupported"]);

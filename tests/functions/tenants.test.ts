@@ -47,7 +47,7 @@ describe("a tenant", () => {
   let buildId: string;
   /** The name of the owner's project. */
   let name: string;
-  /** The owner's ids by the word that precedes them in a path. */
+  /** The owner's ids, by the word that precedes them in a path. */
   let ids: Readonly<Record<string, string>>;
 
   const ask = (key: string, method: string, path: string, body?: string, media = "application/json") =>
@@ -128,7 +128,7 @@ describe("a tenant", () => {
     return media === "application/yaml" ? plan : JSON.stringify(sample(body));
   };
 
-  it("gets for another tenant's ids, on every route, what it gets for ids that nobody has", async () => {
+  it("gets the same answer for another tenant's ids as for unknown ids, on every route", async () => {
     const checked: string[] = [];
     for (const route of routes.filter(({ path }) => path.includes("{id}"))) {
       const body = bodyOf(route);
@@ -146,14 +146,14 @@ describe("a tenant", () => {
       if (answers[0]?.startsWith("404 ")) checked.push(at);
     }
     expect(checked.length).toBeGreaterThan(20);
-    // Named as the owner names it, the project is unknown as well.
+    // By the name that the owner gave it, the project is unknown as well.
     expect((await ask(stranger, "get", `/api/v1/projects/${name}`)).status).toBe(404);
     expect((await ask(owner, "get", `/api/v1/projects/${name}`)).status).toBe(200);
     expect((await fixture.app.store.builds.get({ id: buildId })).status).toBe("waiting");
   });
 
   it("sees nothing of another tenant in any list", async () => {
-    // Not the stranger, whose own audit log has the ids that it asked for.
+    // Not the stranger, whose own audit log contains the ids that it asked for.
     const { key: newcomer } = await createKey(fixture.app.ports, {
       ...{ tenant: "newcomer", name: "all", scope: "admin", validMs: null, createdBy: "a test" },
     });
@@ -200,7 +200,7 @@ describe("a tenant", () => {
     expect(JSON.stringify(rows)).not.toContain("forged");
   });
 
-  it("has projects and builds of its own, also under a name that another tenant uses", async () => {
+  it("has its own projects and builds, even under a name that another tenant uses", async () => {
     const made = await ask(stranger, "post", "/api/v1/projects", JSON.stringify({ name }));
     expect(made.status).toBe(201);
     const { id } = (await made.json()) as { id: string };
@@ -228,7 +228,7 @@ describe("a tenant", () => {
       `select relname as name, relrowsecurity as apart from pg_class
        where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1`,
     );
-    // If another one is here: `ofOneTenant` in src/store/schema.ts says what a table needs.
+    // For a new table: `ofOneTenant` in src/store/schema.ts says what it needs.
     const ofNobody = ["exported_spans", "installations"];
     expect(tables.filter(({ apart }) => !apart).map(({ name }) => name)).toEqual(ofNobody);
     const views = { own: poolForTenant(pool, tenantIdFor("default")), other: poolForTenant(pool, tenantIdFor("none")) };

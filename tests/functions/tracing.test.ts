@@ -19,7 +19,7 @@ describe("traces", () => {
     await receiver.close();
   });
 
-  it("have a span for the build and each wave, task, attempt and gate, once, also if the collector was away", async () => {
+  it("have one span for the build and each wave, task, attempt and gate, even if the collector was away", async () => {
     receiver.answer(503);
     const tasks = [
       { id: "a", run: "echo a > a.txt" },

@@ -4,8 +4,8 @@ import { type IncomingMessage, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { retryPullRequests } from "../../src/coordinator/forge/pull-request.ts";
 import { takeCommand } from "../../src/coordinator/outside/forge-commands.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import type { CommandVerb } from "../../src/domain/events/outside.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import {
@@ -17,7 +17,7 @@ import {
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
 
-// GitHub's webhooks steer a build whose pull request is there.
+// GitHub's webhooks steer a build that has a pull request.
 
 const secret = "s3cret-of-github";
 const repository = { full_name: "octo/app" };
@@ -127,7 +127,7 @@ describe("a webhook of GitHub", () => {
 
   it("is refused when it is forged, with a line in the audit log", async () => {
     expect(await send("push", {}, { by: "another" })).toMatchObject({ status: 401, body: { code: "unauthorized" } });
-    // Answered before its body arrives, because nothing signs it.
+    // Answered before its body arrives, because it has no signature.
     const unsigned = request(`${server.origin}/webhooks/github`, {
       method: "POST",
       headers: { "content-length": 10_000 },
@@ -140,20 +140,17 @@ describe("a webhook of GitHub", () => {
     expect(lines).toMatchObject(new Array(2).fill({ actor: "unknown (github)", result: 401 }));
   });
 
-  it("says in words why nothing follows, for unknown events and repositories", async () => {
+  it("says why nothing happens, for unknown events and repositories", async () => {
     expect((await send("fork", {})).body.answer).toBe("nothing to do: nothing follows from the event fork");
     const unknown = { repository: { full_name: "octo/other" }, ...command("/wavesmith cancel", 1) };
     expect((await send("issue_comment", unknown)).body.answer).toContain("no project delivers to octo/other");
     expect((await send("push", { ref: 1 })).status).toBe(400);
-    const ofChecks = await send("check_suite", { action: "completed", check_suite: { conclusion: "failure" } });
-    expect(ofChecks).toMatchObject({
-      ...{ status: 202, body: { answer: "nothing to do: its check runs report by themselves" } },
-    });
-    const ofWorkflow = await send("workflow_run", { action: "completed", workflow_run: { conclusion: "failure" } });
-    expect(ofWorkflow.body.answer).toBe("nothing to do: its jobs report as check runs");
+    const suite = { id: 3, head_sha: "0".repeat(40), conclusion: null, updated_at: "2026-11-23T05:00:00Z" };
+    const begun = await send("check_suite", { action: "requested", check_suite: suite });
+    expect(begun.body.answer).toBe("nothing to do: its checks have not ended");
   });
 
-  it("tells an outsider once that nothing follows, and starts nothing", async () => {
+  it("tells an outsider once that nothing happens, and starts nothing", async () => {
     for (const id of [21, 22]) await send("issue_comment", command("/wavesmith cancel", id, "mallory"));
     await until(() => replies().some((text) => text.includes("@mallory only people who may push")));
     await send("issue_comment", command("/wavesmith dance", 23));
@@ -162,11 +159,12 @@ describe("a webhook of GitHub", () => {
     expect((await fixture.app.store.builds.get({ id: buildId })).status).toBe("waiting");
   });
 
-  it("gives a red check to the fixer with the end of a huge log, once, however often it arrives", async () => {
+  it("gives a red check to the fixer with the end of a log of 100 MB, once, sent twice at once and replayed", async () => {
     const { headSha } = await fixture.app.store.waves.get({ buildId, number: 1 });
     const filler = `${"all is well ".repeat(80)}\n`.repeat(100);
     github.state.find("octo/app")!.logs.set(9, function* () {
-      for (let part = 0; part < 50; part += 1) yield filler;
+      // 100 MB
+      for (let part = 0; part < 1_042; part += 1) yield filler;
       yield "FAILED: the door is red\n";
     });
     const run = { id: 9, name: "unit", head_sha: headSha, conclusion: "failure", app: { slug: "github-actions" } };
@@ -181,6 +179,9 @@ describe("a webhook of GitHub", () => {
     );
     expect(sent.map(({ status }) => status)).toEqual([202, 202, 202]);
     expect(sent.filter(({ body }) => body.repeated === true)).toHaveLength(1);
+    const { answer } = sent[0]!.body;
+    const replayed = await send("check_run", { action: "completed", check_run: check }, { id });
+    expect(replayed).toMatchObject({ status: 202, body: { answer, repeated: true } });
     await until(async () => {
       const [build, wave] = [
         await fixture.app.store.builds.get({ id: buildId }),
@@ -195,7 +196,7 @@ describe("a webhook of GitHub", () => {
     expect(await fixture.app.store.ciChecks.list({ buildId })).toMatchObject([{ name: "unit", conclusion: "failed" }]);
   });
 
-  /** Carries out a command as the webhook's function does, or repeats that after a crash. */
+  /** Carries out a command as the webhook's function does, or repeats it after a crash. */
   const carryOut = async (verb: CommandVerb, id: number) => {
     const { tenantId, projectId } = await fixture.app.store.builds.get({ id: buildId });
     const place = { repository: "octo/app", number: 1, origin: `github:octo/app:comment:${id}`, by: "octo" };
@@ -209,14 +210,14 @@ describe("a webhook of GitHub", () => {
     });
   const buildNow = () => fixture.app.store.builds.get({ id: buildId });
 
-  it("approves for somebody who may push, and answers", async () => {
+  it("approves on behalf of somebody who may push, and answers", async () => {
     await send("issue_comment", command("/wavesmith approve", 31));
     await secondWaits();
     await until(() => replies().some((text) => text.includes(`Approved. Build ${buildId} goes on.`)));
     expect(await fixture.app.store.approvals.list({ buildId })).toMatchObject([{ decision: "approved", by: "octo" }]);
   });
 
-  it("does what a command says once, when a crash repeats its step while the next wave waits", async () => {
+  it("carries out a command once, even if a crash repeats its step while the next wave waits", async () => {
     const before = await buildNow();
     expect(await carryOut("approve", 31)).toBe(`Approved. Build ${buildId} goes on.`);
     expect(await buildNow()).toEqual(before);
@@ -238,7 +239,7 @@ describe("a webhook of GitHub", () => {
     expect(decisions.sort()).toEqual(["approved", "approved", "rejected"]);
   });
 
-  it("delivers a build of an issue as a request that closes the issue, and links to it there once", async () => {
+  it("delivers a build of an issue as a request that closes the issue, and links to it once", async () => {
     const repository = github.state.find("octo/app")!;
     const comments: { id: number; body: string; user: string }[] = [];
     repository.issues.set(50, { comments });
@@ -257,7 +258,7 @@ describe("a webhook of GitHub", () => {
     expect(pull()!.body).toContain("\nCloses #50\n");
     const links = () => comments.filter(({ body }) => body.includes(`${github.url}/octo/app/pull/${pull()!.number}`));
     expect(links()).toHaveLength(1);
-    // As after a crash between the request and the record of it.
+    // As after a crash between the request and its record.
     const row = await fixture.app.store.pullRequests.get({ buildId: id, key: "build" });
     await fixture.app.store.forgeCalls.remove({ pullRequestId: row.id });
     await retryPullRequests(fixture.app.ports, id);
@@ -268,7 +269,7 @@ describe("a webhook of GitHub", () => {
     expect(links()).toHaveLength(1);
   });
 
-  it("builds what is asked for in a person's request on that request's branch, and not in our own", async () => {
+  it("builds what a person asks for in a request on that request's branch, but not in our own requests", async () => {
     const repository = github.state.find("octo/app")!;
     await send("issue_comment", command("/wavesmith build more", 60));
     await until(() => replies().some((text) => text.includes("this request is a build's own")));
@@ -328,7 +329,7 @@ describe("a webhook of GitHub", () => {
     const said = () => pulls.find((pull) => pull.number === number)!.comments.map((one) => one.body);
     await expect.poll(() => said().join(), { timeout: 30_000 }).toContain("Comments may begin with");
     expect(await fixture.app.store.pullRequests.list({ buildId: delivered })).toMatchObject([{ repo: "octo/door" }]);
-    // The plan of this issue's build has the former name.
+    // The plan of this issue's build uses the former name.
     await send("issue_comment", {
       ...{ action: "created", issue, repository: { full_name: "octo/door", id } },
       comment: { id: 72, body: "/wavesmith cancel", user: { login: "octo", type: "User" } },

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
+import { resumeBuild } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
@@ -104,7 +104,7 @@ describe("a build under the embedded engine and under an Inngest server", () => 
     expect(server.lostAnswers, "answers were lost, so steps ran again").toBeGreaterThan(0);
   });
 
-  it("ends alike: a test that fails is mended by the fixer", async () => {
+  it("ends alike: a failing test is fixed by the fixer", async () => {
     const { embedded, inngest } = await both(({ fixture }) =>
       fixture.build({
         agents: { fixer: { runtime: "command", command: "cat > /dev/null; echo good > state.txt" } },
@@ -161,7 +161,7 @@ describe("a build under the embedded engine and under an Inngest server", () => 
       const done = await fixture.build(plan);
       expect([done.status, done.reason]).toEqual(["completed", null]);
       await rollbackBuild(fixture.app.ports, done.id, 1);
-      await resumeWaiting(fixture.app.ports, done.id);
+      await resumeBuild(fixture.app.ports, done.id);
       return fixture.until(done.id);
     });
     expect(inngest).toEqual(embedded);

@@ -7,7 +7,7 @@ import { comparableTree, expectedTree, type SimulatedPlan } from "./plans.ts";
 export const project = "simulated";
 export const projectId = projectIdFor("default", project);
 
-/** Chances that a seed gives to events in its world. */
+/** Chances that a seed gives to the events in its world. */
 export interface Weather {
   readonly drops: number;
   readonly repeats: number;
@@ -23,7 +23,7 @@ export interface Weather {
   /** How often the database or the sandbox cannot be reached. */
   readonly outages: number;
   readonly timeJumps: number;
-  /** How often there is no room for a sandbox when somebody asks for it. */
+  /** How often there is no room for a sandbox when it is requested. */
   readonly shortages: number;
   /** How often a volume is found above its limit. */
   readonly fullVolumes: number;
@@ -37,7 +37,7 @@ export interface Ended {
   readonly weather: Weather;
   readonly takenBack: ReadonlySet<string>;
   readonly halfDone: ReadonlySet<string>;
-  /** Some function failed for good. */
+  /** Whether some function failed for good. */
   readonly gaveUp: boolean;
 }
 
@@ -48,7 +48,7 @@ export function atTheEnd({ rows, git, machine, plans, weather, takenBack, halfDo
   for (const build of rows<BuildRow>("builds")) {
     const { behaviours, mayFail } = plans.get(build.id)!;
     const refused = rows<ApprovalRow>("approvals").some(({ decision }) => decision === "rejected");
-    // Another build may have moved main on from where the edited one ended.
+    // Another build may have moved main on since the edited one ended.
     const passedBy = (plans.size > 1 && takenBack.size > 0) || halfDone.size > 0;
     const tooLate = build.plan.limits.budget.wallClockMs !== null;
     const unreachable = weather.outages > 0 || weather.fullVolumes > 0;
@@ -73,13 +73,13 @@ export function atTheEnd({ rows, git, machine, plans, weather, takenBack, halfDo
   if (!isElsewhere && last !== undefined && main !== last.headSha) problems.push(`main is ${main}`);
   for (const run of rows<GateRunRow>("gateRuns"))
     if (run.status !== "finished") problems.push(`gate ${run.id} is open`);
-  // Work remains that a function which failed for good was to close.
+  // A function that failed for good left this unclosed.
   if (gaveUp) return problems;
   for (const job of rows<JobRow>("jobs")) if (job.status !== "ended") problems.push(`job ${job.key} is ${job.status}`);
   const { trees, files, jobs } = machine?.volume ?? emptyVolume();
   for (const path of trees.keys()) problems.push(`tree ${path} is left`);
   for (const path of files.keys()) problems.push(`file ${path} is left`);
-  // A key that was cancelled before its job was started stays, so that it never starts.
+  // A key that was cancelled before its job started is kept, so that it never starts.
   for (const [key, { state, spec }] of jobs)
     if (spec.stages.length > 0) problems.push(`job ${key} is left, ${state.status}`);
   return problems;

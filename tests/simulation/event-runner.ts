@@ -5,10 +5,10 @@ import type { Random } from "../support/random-plan.ts";
 import type { Orchestrator } from "./turns.ts";
 
 // Runs the functions of the flow as any Inngest may: events arrive late, twice, in any order or not
-// at all; a step may run again although it has run; another process may continue a run while
-// the first one is still in the same step. A step that failed is
-// tried again after a while, and a sleep ends after its time: in any live process, from the
-// function's beginning, with the results its steps have so far.
+// at all; a step may run again although it has run; another process may continue a run while the
+// first is still in the same step. A failed step is retried after a while, and a sleep ends after
+// its time: in any live process, from the function's beginning, with the results of its steps so
+// far.
 
 export interface SentEvent {
   readonly name: string;
@@ -25,18 +25,20 @@ interface Handler {
 
 type Steps = Map<string, { value: unknown } | { error: unknown }>;
 
-/** One event given to one function. */
+/** One event, delivered to one function. */
 export interface Run {
   readonly functionId: string;
   readonly event: SentEvent;
-  /** The failure, for the handler of failures. */
+  /** The failure, for the failure handler. */
   readonly failure: unknown;
   readonly steps: Steps;
   /** How often each of its steps has failed. */
   readonly failures: Map<string, number>;
-  /** It rests until then, in ms since 1970. */
+  /** It sleeps until then, in ms since 1970. */
   dueMs: number;
-  /** Raised when another takes it over: what an earlier one did last is not heard. */
+  /**
+   * Raised when another process takes it over, so that late results of the earlier one are ignored.
+   */
   turn: number;
   by: Orchestrator | null;
   isOver: boolean;
@@ -54,25 +56,25 @@ export interface EventRunnerOptions {
   readonly delivery: Delivery;
   readonly handlers: () => readonly Handler[];
   readonly nowMs: () => number;
-  /** Told of every rest. */
+  /** Called for every sleep. */
   readonly rests: (why: "a try comes later" | "a function sleeps", detail: string) => void;
 }
 
 export interface EventRunner {
   /**
-   * Takes events as an event key's endpoint does: one id once, but now and then nobody hears it, or
-   * all hear it twice.
+   * Takes events as an event key's endpoint does: one id once. Now and then an event is lost, or
+   * delivered twice.
    */
   send(events: readonly SentEvent[]): void;
-  /** Runs that nobody is at and that could go on now. */
+  /** Runs that no process works on and that could go on now. */
   readonly idle: readonly Run[];
-  /** When the first of those that rest goes on; null: none rests. */
+  /** When the first sleeping run goes on; null: none sleeps. */
   readonly nextDueMs: number | null;
-  /** Runs somebody is at. */
+  /** Runs that a process works on. */
   readonly busy: readonly Run[];
   /** Starts or continues a run in this process. */
   take(run: Run, by: Participant): void;
-  /** Nobody is at its runs any more. */
+  /** Takes a process off its runs. */
   leave(by: Orchestrator): void;
   readonly dropped: number;
 }
@@ -132,7 +134,7 @@ export function createEventRunner(options: EventRunnerOptions): EventRunner {
         if (known.has(event.id) && !random.chance(delivery.repeats)) continue;
         known.add(event.id);
         const listeners = handlers().filter((handler) => hears(handler, event.name));
-        const isAsked = event.name !== "project/build.requested"; // nobody could ask again
+        const isAsked = event.name !== "project/build.requested"; // nobody could send it again
         if (isAsked && listeners.length > 0 && dropped < 3 && random.chance(delivery.drops)) {
           dropped += 1;
           continue;

@@ -48,7 +48,7 @@ export function createFakeGit(): FakeGit {
 }
 
 /**
- * One process's way to the repositories; `turn` is awaited before every call that changes
+ * One process's access to the repositories; `turn` is awaited before every call that changes
  * something.
  */
 export function createFakeWorkspace(git: FakeGit, turn: (name: string) => Promise<void>): Workspace {
@@ -204,7 +204,10 @@ function join(git: FakeGit, request: JoinRequest): JoinResult {
   return { head, joined, conflicts, regenerate: [...regenerate].sort() };
 }
 
-/** Three-way merge from the commit the branch began at; where both changed, the head wins. */
+/**
+ * Merges three ways, from the commit at which the branch began; where both changed a path, the head
+ * wins.
+ */
 function mergeTrees(git: FakeGit, head: string, commit: string): { tree: Tree; conflicts: string[] } {
   const theirs = git.commits.get(commit)!;
   const base = git.commits.get(theirs.parents[0]!)!.tree;

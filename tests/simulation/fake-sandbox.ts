@@ -10,13 +10,13 @@ import type {
   StageState,
 } from "../../src/sandbox/port.ts";
 
-// The port of sandboxes without processes: a job is a record that the simulation ends when it
-// wants. A machine may die and come back, with its volume or without. Its running jobs are then
-// lost, and earlier clients fail.
+// The sandboxes' port without processes: a job is a record that the simulation ends when it wants.
+// A machine may die and come back, with or without its volume. Its running jobs are then lost, and
+// earlier clients fail.
 
 export interface FakeTree {
   readonly files: Map<string, string>;
-  /** Not merely made as a folder for a job to write to. */
+  /** False for a folder that was only created because a job may write to it. */
   readonly isOpened: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface FakeVolume {
   readonly files: Map<string, string>;
   readonly jobs: Map<string, FakeJob>;
   repo: string | null;
-  /** How often it is still to be found above its limit. */
+  /** How many more times it is found above its limit. */
   overLimit: number;
 }
 
@@ -64,8 +64,8 @@ export function killMachine(machine: FakeMachine, { withVolume }: { withVolume: 
 }
 
 /**
- * Ends a job; the stages before `failing` passed, it failed, and those after it never ran. Null:
- * none failed.
+ * Ends a job. The stages before `failing` passed, that one failed, and those after it never ran.
+ * Null: none failed.
  */
 export function endJob(job: FakeJob, status: JobState["status"], failing: number | null, reason = ""): void {
   const at = failing ?? (status === "passed" ? job.spec.stages.length : 0);
@@ -188,7 +188,7 @@ function createFakeGuest(machine: FakeMachine, turn: (name: string) => Promise<v
       const { jobs, trees } = await doing(`startJob ${key}`);
       const known = jobs.get(key);
       if (known !== undefined) return known.state;
-      // A guest makes what a job may write as folders.
+      // A guest creates folders for the paths that a job may write.
       for (const path of spec.writable)
         if (path.startsWith("trees/") && !trees.has(path)) trees.set(path, { files: new Map(), isOpened: false });
       const job = { spec, state: firstState(key, spec) };
@@ -212,7 +212,7 @@ function createFakeGuest(machine: FakeMachine, turn: (name: string) => Promise<v
       if (jobs.get(key)?.state.status === "running") throw new WavesmithError("conflict", `job ${key} still runs`);
       jobs.delete(key);
     },
-    // Of a tree that tasks share it is asked which agents' files are in it: none are.
+    // We ask only which agents' files are in a shared tree: none.
     exec: async () => ({ ...done, durationMs: 0 }),
     pack: not,
     unpack: not,

@@ -3,17 +3,17 @@ import type { MemoryDatabase } from "../support/memory-store.ts";
 import type { FakeGit } from "./fake-git.ts";
 
 // Invariants that hold after every commit, checked from the rows alone. The database's own keys and
-// checks cover the rest: one running build of a project, one live wave of a build, one live attempt
-// of a task, no number used twice.
+// checks cover the rest: one running build per project, one live wave per build, one live attempt
+// per task, no number used twice.
 
 /** Commits that may undo a settled outcome, because a person asked for it. */
 const steering = new Set(["rollback-build", "retry-build", "edit-plan"]);
 
-/** Commits that record the state of a gate's run. */
+/** Commits that record the state of a gate run. */
 const ofGates = new Set(["finish-gate", "repeat-gate", "ask-gate-agent", "run-added-checks"]);
 
 export interface Watch {
-  /** Called before each commit; gives what it breaks, or null. */
+  /** Called before each commit; returns what it breaks, or null. */
   look(commit: string): string | null;
 }
 
@@ -88,7 +88,7 @@ function checkSlots({ attempts }: Snapshot, most: number | null): string | null 
   return most === null || running <= most ? null : `${running} tasks run in ${most} slots`;
 }
 
-/** W4: one outcome a task; only a person undoes it. */
+/** W4: one outcome per task; only a person undoes it. */
 function checkTask(commit: string, before: TaskRow | undefined, task: TaskRow, now: Snapshot): string | null {
   if (before?.status === "completed" && task.status !== "completed" && !steering.has(commit))
     return `task ${task.key} was completed and became ${task.status}`;
@@ -116,7 +116,7 @@ function checkWave(commit: string, before: WaveRow | undefined, wave: WaveRow): 
 }
 
 /**
- * An agent's additions to a gate cannot make it pass, and it is not asked more often than allowed.
+ * An agent's additions to a gate cannot make it pass, and it is asked no more often than allowed.
  */
 function checkGates(runs: readonly GateRunRow[]): string | null {
   for (const run of runs) {

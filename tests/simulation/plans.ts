@@ -3,17 +3,17 @@ import type { Random } from "../support/random-plan.ts";
 import type { FakeJob, FakeTree, FakeVolume } from "./fake-sandbox.ts";
 import { endJob } from "./fake-sandbox.ts";
 
-// Plans of a seed, and the effects of their tasks, gates and fixers on a tree when the simulation
-// ends their jobs.
+// The plans of a seed, and the effects of their tasks, gates and fixers on a tree when the
+// simulation ends their jobs.
 
 export interface Behaviour {
   /** The content of its own file, and of its line in a shared one. */
   readonly text: string;
   readonly fate: "succeeds" | "fails-once" | "fails";
   readonly changesNothing: boolean;
-  /** A file several tasks add a line to. */
+  /** A file to which several tasks add a line. */
   readonly shared: string | null;
-  /** It leaves a fault that fails the testing gate. */
+  /** Leaves a fault that fails the testing gate. */
   readonly leavesBug: boolean;
   readonly generates: boolean;
 }
@@ -51,7 +51,7 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
     };
     behaviours.set(key, behaviour);
     const own = [`own/${key}`, `bug/${key}`, `junk/${key}`];
-    // In a tree that tasks share nobody need declare what is made again anyway.
+    // In a shared tree, generated files need not be declared anyway.
     const writes = [...own, ...(shared ? [] : [generated]), ...(behaviour.shared === null ? [] : [behaviour.shared])];
     const declares = random.chance(shared ? 0.8 : 0.4) ? { writes } : {};
     const retries = behaviour.fate === "fails-once" ? random.between(1, 2) : random.between(0, 1);
@@ -109,15 +109,15 @@ export function addedTask(tasks: readonly PlanTask[]): { task: PlanTask; behavio
   return { task: { ...task, dependsOn: [last.key] }, behaviour: { ...own, text: `added ${key}` } };
 }
 
-/** The purpose of a job, from its labels and the rows. */
+/** Returns the purpose of a job, from its labels and the rows. */
 export type Work =
   | { readonly kind: "task"; readonly key: string; readonly attempt: number; readonly behaviour: Behaviour }
   | { readonly kind: "fix"; readonly id: string }
   | { readonly kind: "generate" }
   | { readonly kind: "gate" }
-  /** The critic's agent, which hands in a file. */
+  /** The critic's agent, which submits a file. */
   | { readonly kind: "look"; readonly isSecond: boolean; readonly resultFile: string }
-  /** The agent of another gate, which hands in a file of checks. */
+  /** The agent of another gate, which submits a file of checks. */
   | { readonly kind: "ask"; readonly resultFile: string }
   | { readonly kind: "added" };
 
@@ -138,8 +138,8 @@ export function finishJob(random: Random, volume: FakeVolume, job: FakeJob, work
 }
 
 /**
- * What a critic hands in: the bugs it found, now and then one that is none, or whether they are
- * any.
+ * The critic's findings: the bugs it found, and now and then a false one; in the second look,
+ * whether they are real.
  */
 function lookAt(random: Random, { files }: FakeTree, isSecond: boolean): string {
   const bugs = [...files.keys()].filter((path) => path.startsWith("bug/"));
@@ -178,7 +178,7 @@ function doTask(files: Map<string, string>, { key, attempt, behaviour }: Extract
     return false;
   }
   if (changesNothing) return true;
-  files.set(`own/${key}`, `${text}#${attempt}`); // another time it changes something, too
+  files.set(`own/${key}`, `${text}#${attempt}`); // at other times it also changes something
   const lines = shared === null ? "" : (files.get(shared) ?? "");
   if (shared !== null && !lines.includes(`${text}\n`)) files.set(shared, `${lines}${text}\n`);
   if (leavesBug) files.set(`bug/${key}`, "bug");

@@ -1,7 +1,7 @@
 import { createAgents } from "../../src/agents/agents.ts";
 import { loadConfig } from "../../src/config.ts";
 import { reconcileBuilds } from "../../src/coordinator/build/reconcile.ts";
-import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
+import { resumeBuild } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
@@ -12,7 +12,7 @@ import { createPreviewSandboxes } from "../../src/coordinator/preview/preview-sa
 import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { forsakenMs, sweepTrees } from "../../src/coordinator/wave/sweep-trees.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import type { Id, IdSource } from "../../src/domain/ids.ts";
 import { handoverPath, sharedTreeAt } from "../../src/domain/sandbox/volume-paths.ts";
 import { traitsOf } from "../../src/sandbox/drivers/registry.ts";
@@ -32,8 +32,8 @@ import { addedTask, finishJob, type SimulatedPlan, simulatedPlan, type Work } fr
 import { createTurns, type Orchestrator, settled } from "./turns.ts";
 
 // One world from one number: builds of a project, one to three orchestrators on one database, and
-// every disturbance that can happen. The coordinator and the functions are real; their ports
-// are fakes.
+// every disturbance that can happen. The coordinator and the functions are real; their ports are
+// fakes.
 
 export interface Simulated {
   readonly steps: number;
@@ -66,9 +66,7 @@ function workOfGate({ gate, evidence }: GateRunRow, jobKey: string): Work {
   return phase === "asking" ? { kind: "ask", resultFile } : { kind: "added" };
 }
 
-/**
- * Runs the world of a seed to its end. Fails with what broke, and the last things that happened.
- */
+/** Runs the world of a seed to its end. Fails with what broke, and the events before it. */
 export async function simulate(seed: number): Promise<Simulated> {
   const world = createWorld(seed);
   try {
@@ -165,6 +163,7 @@ function createWorld(seed: number) {
         tokenFor: async () => "wst_simulated",
         listen: () => undefined,
         close: async () => undefined,
+        countLeft: async () => undefined,
         lacks: () => null,
         isPriced: () => true,
         unfinished: async () => null,
@@ -175,7 +174,7 @@ function createWorld(seed: number) {
         },
         gitEnvironment: async () => ({}),
         get github(): never {
-          throw new Error("nobody signs in at GitHub in the simulation");
+          throw new Error("nobody signs in to GitHub in the simulation");
         },
         secrets: () => ({}),
       },
@@ -233,8 +232,8 @@ function createWorld(seed: number) {
   }
 
   /**
-   * Does something beside the flow, as a person or a loop of the process would; what it may not do
-   * is no fault.
+   * Does something outside the flow, as a person or a loop of the process would; being refused is
+   * not a fault.
    */
   const aside = (what: string, by: Participant, work: (ports: Ports) => Promise<unknown>): void => {
     say(what, by.self.name);
@@ -259,7 +258,7 @@ function createWorld(seed: number) {
   const machine = () => machines.get(projectId);
   const runningJobs = (): [string, FakeJob][] =>
     machine()?.isUp === true ? [...machine()!.volume.jobs].filter(([, job]) => job.state.status === "running") : [];
-  /** Leases whose job has ended, or is not known to a guest that is there. */
+  /** Leases whose job has ended, or is unknown to a running guest. */
   const toTell = (): [Participant, JobLease][] =>
     [...orchestrators.values()].flatMap((by) =>
       held
@@ -275,7 +274,7 @@ function createWorld(seed: number) {
         (leaseOwner === null || !orchestrators.has(leaseOwner) || (leaseUntil !== null && leaseUntil.getTime() < now)),
     );
   const all = () => rows<BuildRow>("builds");
-  /** Where an event was lost that was to close a tree, the project's next build does it. */
+  /** If an event was lost that should have closed a tree, the project's next build closes it. */
   const nextBuildComes = async (): Promise<void> => {
     if (machine() === undefined) return;
     now += 2 * forsakenMs;
@@ -344,10 +343,7 @@ function createWorld(seed: number) {
     say(withVolume ? "a volume is lost" : "a sandbox dies");
     killMachine(machine()!, { withVolume });
   };
-  /**
-   * Whoever looks after the sandbox finds its volume above its limit, and so do the next who count
-   * it.
-   */
+  /** A volume is found above its limit, now and the next few times it is measured. */
   const fillVolume = (by: Participant): void => {
     machine()!.volume.overLimit = random.between(1, 4);
     aside("a volume is above its limit", by, async (ports) => {
@@ -355,7 +351,7 @@ function createWorld(seed: number) {
       if (row !== null) await watchVolume(ports, row, { activeJobs: 1, idleMs: 0 } as GuestHealth);
     });
   };
-  /** Until the first of those that rest goes on. */
+  /** Passes the time until the first sleeping run goes on. */
   const wait = (untilMs: number): void => {
     now = untilMs;
     say("a while passes");
@@ -364,7 +360,7 @@ function createWorld(seed: number) {
     now += random.pick([20_000, 150_000]);
     say("a long time passes");
   };
-  /** Somebody puts another task into the plan, or changes one. */
+  /** A person adds a task to the plan, or changes one. */
   const edit = async (ports: Ports, { id, plan }: BuildRow): Promise<void> => {
     takenBack.add(id);
     const again = plan.tasks.map((task, index) => (index === 0 ? { ...task, timeoutMs: task.timeoutMs + 1 } : task));
@@ -374,7 +370,7 @@ function createWorld(seed: number) {
     if (adds) plans.get(id)!.behaviours.set(task.key, behaviour);
   };
   const takenBack = new Set<string>();
-  /** Whoever rolled them back was interrupted, and nobody says it again. */
+  /** Builds whose rollback was interrupted and is not requested again. */
   const halfDone = new Set<string>();
 
   /** Everything that could happen now, with how often it should. */
@@ -419,7 +415,7 @@ function createWorld(seed: number) {
       [
         waiting !== undefined && wave?.status !== "waiting",
         2,
-        () => aside("resume", anybody(), (ports) => resumeWaiting(ports, waiting!.id)),
+        () => aside("resume", anybody(), (ports) => resumeBuild(ports, waiting!.id)),
       ],
       [
         left.retries > 0 && stopped !== undefined && free,
@@ -499,7 +495,7 @@ function createWorld(seed: number) {
     refuse: () => {
       if (faults.length > 0) throw new Error(faults[0]);
     },
-    /** Lets one thing happen; false when nothing is left to happen. */
+    /** Lets one thing happen; false if nothing can happen any more. */
     async goOn(): Promise<boolean> {
       if (isOver() && !unwatched() && toTell().length === 0 && (left.retries === 0 || random.chance(0.5))) return false;
       const isStill =
@@ -514,7 +510,8 @@ function createWorld(seed: number) {
         reconcile(anybody());
         await settled();
       }
-      // Mostly somebody goes on, and what else could happen need not be looked for.
+      // Half of the time a waiting process goes on, which saves looking for everything else that
+      // could happen.
       if (turns.waiting > 0 && random.chance(0.5)) {
         giveTurn();
         await settled();

@@ -9,7 +9,7 @@ import { simulate } from "./simulate.ts";
 // With everything that happened:
 //   WAVESMITH_TRACE=100000 WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
 
-/** Worlds in which something failed once, added to the usual ones. */
+/** Worlds in which something once failed, added to the usual ones. */
 const broken = [1070, 1192, 1603, 2259, 2525];
 const usual = [...Array.from({ length: 1_000 }, (_, index) => index + 1), ...broken];
 

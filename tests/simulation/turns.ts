@@ -1,8 +1,8 @@
 import type { Random } from "../support/random-plan.ts";
 
-// The seed decides which process continues: one that wants to do something outside itself waits for
-// a turn, and one turn is given at a time. Its effects run until the next request for a turn before
-// anything else happens.
+// The seed decides which process continues: a process that wants an effect outside itself waits for
+// a turn, and turns are given one at a time. The effects of a turn run until the next request for
+// one before anything else happens.
 
 /** A process that drives builds; once it is dead, none of its code runs again. */
 export interface Orchestrator {
@@ -11,15 +11,15 @@ export interface Orchestrator {
 }
 
 export interface Turns {
-  /** Resolves when it is this one's turn; never when its orchestrator dies first. */
+  /** Resolves when it is this process's turn; never if its orchestrator dies first. */
   wait(of: Orchestrator, what: string): Promise<void>;
   readonly waiting: number;
   /**
-   * Gives one of those who wait its turn, and tells which; how far it comes is seen once all has
-   * `settled`.
+   * Gives a turn to one of the waiting processes, and returns which; `settled` resolves once it has
+   * run as far as it can.
    */
   give(random: Random): string;
-  /** Everything of a dead orchestrator is forgotten. */
+  /** Forgets everything about a dead orchestrator. */
   forget(of: Orchestrator): void;
 }
 

@@ -1,18 +1,18 @@
 type Cleanup = () => Promise<void>;
 
-// A worker loads this folder's modules once and runs many test files. A hook of Vitest belongs to
-// the file that is being loaded, so one at the top of such a module would clean up after the
-// worker's first file alone.
+// A worker loads this folder's modules once and runs many test files. A Vitest hook belongs to the
+// file that is being loaded, so a hook at the top of such a module would clean up only after the
+// worker's first file.
 
 const afterFile: Cleanup[] = [];
 const afterTest: Cleanup[] = [];
 
-/** Has every test file of this worker end with `cleanup`. */
+/** Runs `cleanup` at the end of every test file of this worker. */
 export function eachFileEnds(cleanup: Cleanup): void {
   afterFile.push(cleanup);
 }
 
-/** Has every test of this worker end with `cleanup`, after the test's own hooks. */
+/** Runs `cleanup` at the end of every test of this worker, after the test's own hooks. */
 export function eachTestEnds(cleanup: Cleanup): void {
   afterTest.push(cleanup);
 }

@@ -14,19 +14,17 @@ export const scripted = { runtime: "acp", command: "exec node agent.mjs" };
 export const builtin = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5" };
 
 export interface AgentBuilds {
-  /** With `seed`, the source, in it. */
+  /** Contains `seed`, the source. */
   readonly folder: string;
   readonly fixture: BuildFixture;
   readonly providers: FakeProviders;
-  /** The model's answers, to be set by the test; at first it answers "done". */
+  /** The model's answers, which the test sets; by default it answers "done". */
   answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
-  /**
-   * Opens the app that the test builds with; one that was opened before is the caller's to close.
-   */
+  /** Opens the app that the test builds with. The caller closes an app that it opened before. */
   open(options?: FixtureOptions): Promise<void>;
 }
 
-/** Fixtures of each test in this file; they are ended after it. */
+/** Creates fixtures for each test in this file, and closes them after it. */
 export function agentBuilds(): AgentBuilds {
   let programs = "";
   const world = {} as { -readonly [Key in keyof AgentBuilds]: AgentBuilds[Key] };

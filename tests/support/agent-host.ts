@@ -8,10 +8,11 @@ import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import type { AgentEvent, AgentHostRequest, AgentMessage } from "../../src/agent-host/protocol.ts";
 import { bundle, guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
-// The agent host and agents as a sandbox has them: one file each.
+// The agent host and agents as they are in a sandbox: one file each.
 
 /**
- * Made when the first test runs: of a file whose tests are all skipped nothing would be removed.
+ * Created when the first test runs, because nothing would remove it if every test of a file is
+ * skipped.
  */
 const programs = join(tmpdir(), `wavesmith-programs-${randomUUID()}`);
 const programOf = (name: string): string => join(programs, `${name}.mjs`);
@@ -37,13 +38,13 @@ interface RunningHost {
 }
 
 export interface HostFixture {
-  /** With `tree`, and what the test makes. */
+  /** Contains `tree`, and whatever the test creates. */
   folder(): string;
   requestOf(prompt: string, more?: Partial<AgentHostRequest>): AgentHostRequest;
   start(request: AgentHostRequest, env?: Record<string, string>): RunningHost;
 }
 
-/** Bundles the programs for the tests of this file, and gives each a folder of its own. */
+/** Bundles the programs for the tests of this file, and gives each test its own folder. */
 export function hostFixture(command: string): HostFixture {
   let folder = "";
   beforeAll(async () => {

@@ -24,26 +24,29 @@ export const provenDrivers = ["local", "docker"] as const;
 export type ProvenDriver = (typeof provenDrivers)[number];
 export type Model = (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
 
-const builtinSpec = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5" } as const;
+const builtinSpec = { runtime: "builtin", model: "anthropic:claude-sonnet-5" } as const;
 const builtinCalls: ReturnType<typeof callsOf> = {
   write: (path, content) => ({ name: "write_file", input: { path, content } }),
   run: (command) => ({ name: "exec", input: { command } }),
 };
+
+/** The agent as a plan names it. */
+export const planSpecOf = (agent: ProvenAgent) => (agent === "builtin" ? builtinSpec : specOf(agent));
 
 /** How this agent's model writes a file and runs a command. */
 export const wordsOf = (agent: ProvenAgent) => (agent === "builtin" ? builtinCalls : callsOf(agent));
 
 const used = { inputTokens: 100, outputTokens: 20 };
 
-/** How many tools the agent has called by this request of its conversation. */
+/** Counts the tools that the agent has called so far in the conversation of this request. */
 export const callsMade = ({ body }: FakeRequest): number =>
   JSON.stringify([body?.messages, body?.input, body?.contents]).match(
     /"type":"(tool_use|function_call|custom_tool_call)"|"functionCall":/g,
   )?.length ?? 0;
 
 /**
- * A model that makes these calls, one a turn, and then says "done". It looks only at the request,
- * so a call that is repeated has the same answer.
+ * A model that makes these calls, one per turn, and then says "done". It looks only at the request,
+ * so a repeated call gets the same answer.
  */
 export const stepsOf =
   (steps: readonly FakeCall[]): ((request: FakeRequest) => FakeAnswer) =>
@@ -57,7 +60,7 @@ export interface BuildEnd {
   readonly code: number | null;
   readonly status: string;
   readonly text: string;
-  /** A file of what the build delivered. */
+  /** Reads a file of what the build delivered. */
   file(path: string): string;
 }
 
@@ -66,7 +69,7 @@ export interface AgentPlace {
   readonly store: Store;
   readonly providers: FakeProviders;
   model: Model;
-  /** Writes a plan with these tasks for the agent; gives its path. */
+  /** Writes a plan with these tasks for the agent; returns its path. */
   plan(tasks: readonly Record<string, unknown>[], rest?: Record<string, unknown>): string;
   /** Waits for `build --json` or `resume --json`. */
   endOf(command: Command): Promise<BuildEnd>;
@@ -101,7 +104,7 @@ export async function openAgentPlace(agent: ProvenAgent, driver: ProvenDriver): 
 function install(agent: RealAgent, data: string): void {
   mkdirSync(join(data, "tools"), { recursive: true });
   const copy = (...how: string[]) => spawnSync("cp", [...how, `${toolsOf(agent)}/.`, join(data, "tools")]).status === 0;
-  // Links of files are quick, where both are on one disk.
+  // Links are quick to make when both folders are on one disk.
   if (!copy("-al") && !copy("-a")) throw new Error(`${agent} could not be copied to ${data}`);
 }
 
@@ -116,7 +119,7 @@ function writePlan(
   }));
   return command.plan("proof", whole, {
     gates: { testing: false, critic: false, integration: false, maxFixRounds: 0 },
-    agents: { backend: agent === "builtin" ? builtinSpec : specOf(agent) },
+    agents: { backend: planSpecOf(agent) },
     ...rest,
   });
 }
@@ -143,7 +146,7 @@ async function closePlace(place: AgentPlace, database: TestDatabase, driver: Pro
   await database.close();
 }
 
-/** Whether a process of this machine, in a sandbox or not, has this in its command line. */
+/** Whether a process on this machine, in a sandbox or not, has this text in its command line. */
 export const isRunning = (marker: string): boolean =>
   readdirSync("/proc").some((pid) => {
     if (!/^\d+$/.test(pid)) return false;

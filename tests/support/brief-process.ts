@@ -3,18 +3,18 @@ import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 
-// A process that starts or continues a build from a brief, approves its plan, and kills
-// itself when it reaches a crash point for the first time. Its settings come from the
-// environment, its argument is JSON. Prints JSON lines.
+// A process that starts or continues a build from a brief, approves its plan, and kills itself when
+// it first reaches a crash point. Its settings come from the environment, its argument is JSON.
+// Prints JSON lines.
 
 export interface BriefProcessInput {
   readonly project: string;
   /** The text of the request. */
   readonly request: Record<string, unknown>;
-  /** Null: lives to the end. */
+  /** Null: never. */
   readonly diesAt: string | null;
 }
 
@@ -23,7 +23,7 @@ export type BriefProcessLine =
   | { readonly type: "ended"; readonly status: string; readonly reason: string | null }
   | { readonly type: "warning"; readonly message: string };
 
-/** At once, although the process dies with the next instruction. */
+/** Writes synchronously, because the process may die at the next instruction. */
 const say = (line: BriefProcessLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 

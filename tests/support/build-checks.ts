@@ -6,9 +6,9 @@ import { untilNextLook } from "./looks.ts";
 import { type ExpectedTree, generatedPath, generatedText } from "./random-plan.ts";
 
 // Checks that hold for every build that has ended, whatever its plan. They read the rows and the
-// repository and share no code with what made them.
+// repository, and share no code with the programs that wrote them.
 
-/** A build that has ended, with everything kept of it. */
+/** A build that has ended, with everything that is kept of it. */
 export interface Ended {
   readonly build: BuildRow;
   readonly tasks: readonly TaskRow[];
@@ -83,8 +83,8 @@ export function ancestry(commits: ReadonlyMap<string, Commit>, tip: string): Set
 }
 
 /**
- * W1: a task's waves come after the wave its dependencies were joined in, and begin from their
- * work.
+ * W1: a task's waves come after the wave in which its dependencies were joined, and start from
+ * their work.
  */
 export function checkDependencies({ tasks, waves, attempts, members, commits }: Ended): void {
   const byKey = new Map(tasks.map((task) => [task.key, task]));
@@ -107,7 +107,8 @@ export function checkDependencies({ tasks, waves, attempts, members, commits }: 
 }
 
 /**
- * W2: the cap, and no two tasks in a wave whose known writes meet. Globs are a path or `folder/**`.
+ * W2: the cap, and no two tasks in a wave whose known writes overlap. Globs are a path or
+ * `folder/**`.
  */
 export function checkWaves({ build, tasks, members }: Ended): void {
   const byKey = new Map(tasks.map((task) => [task.key, task]));
@@ -151,8 +152,8 @@ export function checkParallel({ build, attempts }: Ended): void {
 }
 
 /**
- * Each completed task has one joined commit (or no diff), one good attempt per time it was joined
- * or conflicted.
+ * Each completed task has one joined commit (or no diff), and one good attempt for each time it was
+ * joined or conflicted.
  */
 export function checkAttempts({ build, tasks, attempts, commits }: Ended): void {
   const joined = ancestry(commits, build.headSha!);
@@ -173,7 +174,7 @@ export function checkAttempts({ build, tasks, attempts, commits }: Ended): void 
 }
 
 /**
- * Every commit of main says whose it is, and restore tags and branches of the waves are where the
+ * Every commit of main says who made it, and restore tags and branches of the waves are where the
  * rows say.
  */
 export function checkRepository({ build, waves, attempts, tasks, commits, repository }: Ended): void {
@@ -221,8 +222,8 @@ export function readTree(repository: string, commit: string): Map<string, string
 }
 
 /**
- * The tree of main is what the oracle says; a generated file it has no text for is only known to be
- * there.
+ * The tree of main matches the oracle. A generated file whose text the oracle does not know only
+ * has to exist.
  */
 export function checkTree({ build, repository }: Ended, expected: ExpectedTree): void {
   const files = readTree(repository, build.headSha!);
@@ -237,7 +238,7 @@ export function checkTree({ build, repository }: Ended, expected: ExpectedTree):
   expect(Object.fromEntries(lines)).toEqual(Object.fromEntries(expected.lines));
 }
 
-/** A file generated at a join fits the tree it was generated in. */
+/** A file generated at a join matches the tree it was generated in. */
 export function checkGenerated({ attempts, repository }: Ended): void {
   for (const attempt of attempts) {
     if (attempt.kind !== "generate") continue;
@@ -248,7 +249,8 @@ export function checkGenerated({ attempts, repository }: Ended): void {
 }
 
 /**
- * What a build left on its volume besides the joined tree: nothing, once its last steps are done.
+ * Lists what a build left on its volume besides the joined tree: nothing, once its last steps are
+ * done.
  */
 export async function leftOnVolume(guest: GuestClient, buildId: string): Promise<string[]> {
   const folders = [`trees/${buildId}`, "handover", "keep", "sync"];
@@ -264,8 +266,8 @@ interface Driven {
 }
 
 /**
- * The build's row once it has ended or waits; a long build may take longer than the fixture's own
- * patience.
+ * Returns the build's row once it has ended or is waiting. A long build may take longer than the
+ * fixture waits by default.
  */
 export async function untilOver({ app, warnings }: Driven, buildId: string, timeoutMs = 110_000): Promise<BuildRow> {
   const startedMs = Date.now();

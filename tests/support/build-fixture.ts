@@ -7,7 +7,7 @@ import { afterEach, beforeEach } from "vitest";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { previewPlaceOf } from "../../src/domain/sandbox/sandbox.ts";
 import { isConnectionLost } from "../../src/store/connection/lost-connection.ts";
 import type { BuildRow } from "../../src/store/port.ts";
@@ -21,25 +21,25 @@ const over = new Set(["completed", "failed", "cancelled", "waiting"]);
 export interface BuildFixture {
   readonly app: App;
   readonly projectId: string;
-  /** Everything the app warned of. */
+  /** All warnings of the app. */
   readonly warnings: string[];
   /**
-   * Asks for a build of this plan (as a person writes it); resolves with its id once it is stored.
+   * Requests a build of this plan (as a person writes it); resolves with its id once it is stored.
    */
   request(
     plan: Record<string, unknown>,
     options?: { eventId?: string; planFolder?: string; interactive?: boolean },
   ): Promise<string>;
-  /** Asks for a build of this brief; `said` is what its event says besides. */
+  /** Requests a build of this brief; `said` adds fields to its event. */
   requestBrief(brief: string, said?: Record<string, unknown>): Promise<string>;
   /** Resolves with the build's row once `holds`, by default once it is over. */
   until(buildId: string, holds?: (build: BuildRow) => boolean | Promise<boolean>): Promise<BuildRow>;
-  /** A plan to its end. */
+  /** Builds a plan to its end. */
   build(plan: Record<string, unknown>): Promise<BuildRow>;
   /** Git in the authority repository. */
   git(...args: string[]): Promise<string>;
   tasks(buildId: string): Promise<Record<string, string>>;
-  /** Cuts every connection of the app to its database but the one that does it. */
+  /** Cuts all of the app's connections to its database except the one it uses to do so. */
   cutConnections(): Promise<{ rowCount: number | null }>;
   close(): Promise<void>;
 }
@@ -48,17 +48,17 @@ export interface FixtureOptions {
   readonly env?: Record<string, string>;
   readonly clock?: () => Date;
   readonly crashPoint?: (name: string) => void | Promise<void>;
-  /** Default: the safest that works here. */
+  /** Default: the safest one that works on this machine. */
   readonly sandbox?: "local" | "local-unsafe" | "docker";
-  /** Whether it drives every project's builds; default: only those of its own project. */
+  /** Whether it drives every project's builds; by default only those of its own project. */
   readonly drivesAll?: boolean;
   /** How long a test waits for one thing; default 50 s. */
   readonly patienceMs?: number;
 }
 
 /**
- * A fixture of its own for each test of the `describe` that calls this. What is asked of it is
- * answered by that of the test that runs; it is closed after what later `afterEach` do.
+ * Gives each test of the calling `describe` its own fixture. Calls are passed on to the fixture of
+ * the running test, which is closed after `afterEach` hooks that were registered later.
  */
 export function eachBuildFixture(options: FixtureOptions = {}): BuildFixture {
   let own: BuildFixture | null = null;
@@ -76,7 +76,10 @@ export function eachBuildFixture(options: FixtureOptions = {}): BuildFixture {
   return new Proxy({} as BuildFixture, { get });
 }
 
-/** A whole app on a data directory of its own, with the safest local sandbox this machine has. */
+/**
+ * Opens a whole app on its own data directory, with the safest local sandbox that works on this
+ * machine.
+ */
 export async function createBuildFixture(options: FixtureOptions = {}): Promise<BuildFixture> {
   const dataDir = await mkdtemp(join(tmpdir(), "wavesmith-build-"));
   const database = await testDatabase();
@@ -145,17 +148,17 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
   return fixture;
 }
 
-/** Waits until a condition holds. A test that hangs reports the condition and the warnings. */
+/** Waits until a condition holds. If a test hangs, reports the condition and the warnings. */
 async function waitFor(
   holds: () => Promise<boolean>,
   { what, warnings, patienceMs = 50_000 }: { what: string; warnings: readonly string[]; patienceMs?: number },
 ): Promise<void> {
   const startedMs = Date.now();
-  // A test may cut the connections by which it looks: the next look has a new one.
+  // A test may cut the very connections we look through; the next look gets a new one.
   const look = () => holds().catch((error: unknown) => (isConnectionLost(error) ? false : Promise.reject(error)));
   while (!(await look())) {
     const waitedMs = Date.now() - startedMs;
-    if (waitedMs > patienceMs) throw new Error(`waited in vain for ${what}; warnings:\n${warnings.join("\n")}`);
+    if (waitedMs > patienceMs) throw new Error(`gave up waiting for ${what}; warnings:\n${warnings.join("\n")}`);
     await untilNextLook(waitedMs);
   }
 }

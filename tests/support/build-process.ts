@@ -3,23 +3,23 @@ import { join } from "node:path";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 
-// A process that starts or continues a build and can be killed at any moment. Its settings
-// come from the environment, as for the command line; its argument is JSON. Prints a JSON object a
+// A process that starts or continues a build and can be killed at any moment. Its settings come
+// from the environment, as on the command line; its argument is JSON. Prints one JSON object per
 // line.
 
 export interface BuildProcessInput {
   readonly project: string;
   readonly plan: Record<string, unknown>;
-  /** Kills itself when it reaches its so many-th crash point; null: never. */
+  /** Kills itself at this crash point, counted from the first one it reaches; null: never. */
   readonly crashAt: number | null;
-  /** Said of the request: a person is there to be asked. */
+  /** Part of the request: a person is there to be asked. */
   readonly interactive?: boolean;
   /**
-   * How long sandbox and database live on when nobody is left who uses them; else as long as they
-   * usually do.
+   * How long the sandbox and the database stay up when nobody uses them any more; absent: as long
+   * as usual.
    */
   readonly orphanLimitMs?: number;
 }
@@ -64,8 +64,8 @@ async function main(input: BuildProcessInput): Promise<void> {
   const sandbox = await app.store.sandboxes.get({ projectId, state: ["wanted", "running", "stopped"] });
   await stopSandbox(app.ports, sandbox);
   await app.close();
-  // From the volume itself: a process killed after the build's end may have ended the sandbox
-  // already.
+  // Read from the volume itself, because a process killed after the build's end may already have
+  // ended the sandbox.
   const file = join(config.dataDir, "volumes", projectId, "cache", "ran");
   const ran = existsSync(file) ? readFileSync(file, "utf8") : "";
   say({ type: "ended", status: build.status, reason: build.reason, ran });

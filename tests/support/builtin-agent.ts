@@ -42,7 +42,9 @@ export function builtinFixture() {
     },
     build: (prompt: string, more: Partial<AgentHostRequest> = {}, ownEnv: Record<string, string> = {}) =>
       host.start(host.requestOf(prompt, { model: "anthropic:claude-test", ...more }), { ...env(), ...ownEnv }).ended,
-    /** The last request that the model received, as text: it has every result of a tool call. */
+    /**
+     * The last request that the model received, as text: it contains the result of every tool call.
+     */
     toldModel: () => JSON.stringify(providers.requests.at(-1)?.body),
   };
 }

@@ -24,7 +24,7 @@ const entries = [
 ];
 const folders = ["src", "functions", "scripts", "tests/support", "tests/contract"];
 
-/** Returns the path of a bundled program of the tests, for node. */
+/** Returns the path of a bundled test program, to be run with node. */
 export async function bundledProgram(name: (typeof support | typeof contract)[number]): Promise<string> {
   return join(await bundleTogether(entries, folders), `${name}.js`);
 }

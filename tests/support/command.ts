@@ -20,34 +20,36 @@ export interface Command {
   readonly child: ChildProcess;
   /** Its output so far, on both streams. */
   text(): string;
-  /** Resolves once it has written this; fails when it ends without. */
+  /** Resolves once it has printed this; fails if it ends without printing it. */
   said(what: string): Promise<void>;
-  /** Its exit code; null when a signal ended it. */
+  /** Its exit code; null if a signal ended it. */
   readonly ended: Promise<number | null>;
 }
 
 export interface CommandPlace {
   readonly folder: string;
   readonly data: string;
-  /** Writes a plan file; gives its path. */
+  /** Writes a plan file; returns its path. */
   plan(name: string, tasks: Record<string, unknown>[], rest?: Record<string, unknown>): string;
   /** Starts the real `wavesmith`, with an embedded Postgres. */
   start(...words: string[]): Command;
-  /** Starts it on a terminal of its own, by util-linux. */
+  /** Starts it on its own terminal, with util-linux. */
   startOnTerminal(...words: string[]): Command;
   /** Runs the command to its end. */
   run(...words: string[]): Promise<{ code: number | null; text: string }>;
-  /** The same with other settings. */
+  /** The same with different settings. */
   with(settings: Readonly<Record<string, string>>): Pick<CommandPlace, "start" | "run">;
-  /** Runs it to its end, typed in a folder below this one; it finds its data directory itself. */
+  /** Runs it to its end from a folder below this one; it has to find its data directory itself. */
   runIn(folder: string, ...words: string[]): Promise<{ code: number | null; text: string }>;
   /** The process number of the data directory's Postgres. */
   postgres(): number;
-  /** Ends what still runs of the commands, and removes everything. */
+  /** The folder of its socket, which is outside of the data directory; null if none runs. */
+  socketFolder(): string | null;
+  /** Ends the commands that still run, and removes everything. */
   close(): void;
 }
 
-/** A data directory for the real command, with these settings added. */
+/** Creates a data directory for the real command, with these additional settings. */
 export function createCommandPlace(settings: Readonly<Record<string, string>> = {}): CommandPlace {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "wavesmith-command-")));
   const data = join(folder, "data");
@@ -87,11 +89,18 @@ export function createCommandPlace(settings: Readonly<Record<string, string>> = 
       return { start, run: (...words) => toItsEnd(start(...words)) };
     },
     postgres: () => Number.parseInt(readFileSync(join(data, "postgres", "postmaster.pid"), "utf8"), 10),
+    socketFolder() {
+      const file = join(data, "postgres", "postmaster.pid");
+      const [, , , , socketFolder = ""] = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
+      return socketFolder === "" ? null : socketFolder;
+    },
     close() {
+      const socketFolder = place.socketFolder();
       for (const child of running) child.kill("SIGKILL");
-      // A test that failed has left its sandboxes and its Postgres at work.
+      // A failed test leaves its sandboxes and its Postgres running.
       for (const pid of processesOf(folder)) endNow(pid);
       rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+      if (socketFolder !== null) rmSync(socketFolder, { recursive: true, force: true });
     },
   };
   return place;
@@ -99,7 +108,7 @@ export function createCommandPlace(settings: Readonly<Record<string, string>> = 
 
 const toItsEnd = async (command: Command) => ({ code: await command.ended, text: command.text() });
 
-/** Processes that name the folder, work in it, or have it in their environment or mounts. */
+/** Finds processes that name the folder, work in it, or have it in their environment or mounts. */
 function processesOf(folder: string): number[] {
   if (!existsSync("/proc/self")) return []; // macOS
   return readdirSync("/proc").flatMap((name) => {
@@ -109,7 +118,7 @@ function processesOf(folder: string): number[] {
       const places = [...texts, readlinkSync(`/proc/${name}/cwd`)];
       return places.some((text) => text.includes(basename(folder))) ? [Number(name)] : [];
     } catch {
-      return []; // It has just ended, or is not ours to look into.
+      return []; // It has just ended, or we may not look into it.
     }
   });
 }
@@ -118,7 +127,7 @@ function endNow(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It went with another one.
+    // It ended together with another one.
   }
 }
 
@@ -146,8 +155,8 @@ function watched(child: ChildProcess, onEnd: () => void): Command {
 }
 
 /**
- * The most memory a process has had at once, in MiB; null when it is gone or this system does not
- * tell.
+ * The most memory a process has used at once, in MiB; null if it is gone or the system does not
+ * say.
  */
 export function peakMemoryMiB(pid: number): number | null {
   const file = `/proc/${pid}/status`;

@@ -4,8 +4,7 @@ import { expect } from "vitest";
 import type { createStore } from "../../src/store/store.ts";
 import type { TestDatabase } from "./database.ts";
 
-// Checks for a build that processes which died, and those that took over, have brought to its
-// end.
+// Checks for a build that was brought to its end by processes that died and others that took over.
 
 /** Nothing is running, held or unsent. */
 export async function checkRows(database: TestDatabase, store: ReturnType<typeof createStore>): Promise<void> {
@@ -14,7 +13,7 @@ export async function checkRows(database: TestDatabase, store: ReturnType<typeof
   expect(jobs.filter((job) => job.leaseOwner !== null)).toEqual([]);
   expect(await store.outbox.list({ sentAt: null })).toEqual([]);
   expect(await store.gateRuns.list({ status: ["requested", "running"] })).toEqual([]);
-  // A cron may come at any time; the next process continues it.
+  // A cron may start at any time; the next process continues it.
   const open = await database.pool.query(
     "select from engine.runs where status = 'running' and function_id !~ '-(sandbox|snapshot)-'",
   );
@@ -23,7 +22,7 @@ export async function checkRows(database: TestDatabase, store: ReturnType<typeof
   expect(held.rowCount).toBe(0);
 }
 
-/** Returns what a build left on a volume. */
+/** Lists what a build left on a volume. */
 export function leftOn(volume: string, buildId: string): string[] {
   // Unfinished files of `sync` are removed after an hour.
   return [`trees/${buildId}`, "handover", "keep"].flatMap((folder) => {
@@ -32,7 +31,7 @@ export function leftOn(volume: string, buildId: string): string[] {
   });
 }
 
-/** Locks that git left in a repository. */
+/** Lists locks that git left in a repository. */
 export const locksIn = (repository: string): string[] =>
   readdirSync(repository, { recursive: true })
     .map(String)

@@ -1,5 +1,5 @@
 // A small plan that covers everything: waves, a conflict whose task runs again, generated files, a
-// retry, findings that a fixer mends, a rejection, a preview that dies once.
+// retry, findings for a fixer, a rejection, a preview that dies once.
 // tests/support/crash-process.ts adds what people do and what goes wrong.
 
 const isFirst = `grep -q '"attempt": 1,' "$WAVESMITH_TASK_FILE"`;
@@ -14,12 +14,13 @@ const tasks = [
     retries: 2,
     run: `if ${isFirst}; then echo no; exit 1; fi; ${own("two")}; echo two >> shared`,
   },
-  // Long enough to be cancelled at work.
+  // Takes long enough to be cancelled while it runs.
   { id: "slow", agent: "database", retries: 2, run: `if ${isFirst}; then sleep 60; fi; ${own("slow")}` },
   { id: "then", agent: "backend", dependsOn: ["one"], run: own("then") },
 ];
 
-// Shown, it is beside the caches of its own sandbox; a gate boots it in a tree that is not.
+// Once shown, the preview is next to the caches of its own sandbox; a gate boots it in a tree that
+// is not.
 const diesOnce = "if [ -d ../cache ] && mkdir ../cache/died 2> /dev/null; then exit 1; fi";
 const serve = `exec node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
 

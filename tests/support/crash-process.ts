@@ -1,10 +1,10 @@
-import { existsSync, writeSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Pool } from "pg";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
-import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
+import { resumeBuild } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
@@ -12,51 +12,46 @@ import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
 import { stopPreview } from "../../src/coordinator/preview/preview.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import type { EventName } from "../../src/domain/events/events.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 import type { BuildRow } from "../../src/store/port.ts";
+import { createDeath, say } from "./crash-death.ts";
 import { crashPlan, editedCrashPlan } from "./crash-plan.ts";
-import type { CrashInput, CrashLine } from "./crash-runs.ts";
+import type { CrashInput } from "./crash-runs.ts";
 import { killGuests } from "./kill-guests.ts";
 
 // One process of a build that covers everything. It starts or continues the build, answers for the
-// person, causes failures of its own, and kills itself at the first of the crash points it is
-// given. It reads what to do next from the database alone, so that any process can take over
-// from any other. Prints a JSON object a line.
+// person, causes failures of its own, and kills itself at the first crash point of those it is
+// given. It learns what to do next only from the database, so that any process can take over from
+// any other. Prints one JSON object per line.
 
 export interface CrashProcessInput extends CrashInput {
-  /** The sandbox: its guest is killed at each of the points instead, and this process lives on. */
+  /** `sandbox`: the sandbox's guest is killed at each of the points, and this process lives on. */
   readonly victim: "process" | "sandbox";
 }
 
 /**
- * Beside the app: the rows of the engine have no reader of their own, and time passes without a
- * crash point.
+ * A connection beside the app's, because no part of the app reads the engine's rows, and time
+ * passes without a crash point.
  */
 const database = new Pool({ connectionString: process.env.DATABASE_URL, max: 1 });
 
-/** At once, although the process dies with the next instruction. */
-const say = (line: CrashLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-async function main({ project, points, occurrence, victim }: CrashProcessInput): Promise<void> {
-  const fired = new Map<string, number>();
+async function main({ victim, ...input }: CrashProcessInput): Promise<void> {
+  const { project } = input;
   const projectId = projectIdFor("default", project);
   const eventId = `project/build.requested:${project}:0`;
   const buildId = buildIdForEvent(eventId);
+  const death = createDeath(input, victim === "sandbox" ? () => killGuests(projectId) : undefined);
   let misfortune: (point: string) => Promise<void> = async () => undefined;
   const app = await createApp({
     config: loadConfig(process.env),
     warn: (message) => say({ type: "warning", message }),
     crashPoint: (point) => {
-      fired.set(point, (fired.get(point) ?? 0) + 1);
-      if (points.includes(point) && fired.get(point) === occurrence) {
-        say({ type: "killed", point, fired: [...fired.keys()] });
-        if (victim === "process") process.kill(process.pid, "SIGKILL");
-        killGuests(projectId);
-      }
+      death.reach(point);
       return misfortune(point);
     },
   });
@@ -75,13 +70,13 @@ async function main({ project, points, occurrence, victim }: CrashProcessInput):
     await pause(25);
   }
   await stopAll(app, build);
-  await app.reconcile(); // what stopping has told is sent, too
+  await app.reconcile(); // also sends the events of stopping
   await app.close();
   await database.end();
-  say({ type: "ended", status: build.status, reason: build.reason, fired: [...fired.keys()] });
+  say({ type: "ended", status: build.status, reason: build.reason, fired: death.fired() });
 }
 
-/** The preview first, as its watcher would start it again, and the sandbox with it. */
+/** Stops the preview first, because its watcher would start it again, and the sandbox with it. */
 async function stopAll(app: App, { id: buildId, projectId }: BuildRow): Promise<void> {
   await stopPreview(app.ports, buildId, "it is enough");
   while ((await app.store.jobs.find({ buildId, status: "running" })) !== null) await pause(25);
@@ -100,8 +95,8 @@ const told = async (app: App, buildId: string, name: EventName): Promise<number>
   (await app.store.outbox.list({ buildId, name })).length;
 
 /**
- * Completed, rolled back, completed again, edited, completed once more, and its functions done with
- * what they do last.
+ * The build was completed, rolled back, completed again, edited and completed once more, and its
+ * functions have done their last steps.
  */
 async function isOver(app: App, build: BuildRow): Promise<boolean> {
   if (build.status !== "completed" || !isEdited(build)) return false;
@@ -113,7 +108,8 @@ async function isOver(app: App, build: BuildRow): Promise<boolean> {
 }
 
 /**
- * What a build that does not come to its end waits for: asked for by SIGTERM, before it is killed.
+ * Describes what a stuck build is waiting for, when SIGTERM asks for it before the process is
+ * killed.
  */
 async function standing({ store }: App, buildId: string): Promise<string> {
   const open = await database.query("select function_id from engine.runs where status = 'running'");
@@ -131,7 +127,7 @@ async function standing({ store }: App, buildId: string): Promise<string> {
 
 const isEdited = ({ plan }: BuildRow): boolean => plan.tasks.some((task) => task.key === "late");
 
-/** Whether the preview of the last wave answers, or is known not to. */
+/** Whether the preview of the last wave answers, or is known to be dead. */
 async function isPreviewSettled({ store }: App, buildId: string): Promise<boolean> {
   const last = await store.waves.find({ buildId }, { by: "number", descending: true });
   const preview = await store.previews.find({ buildId, waveNumber: last!.number, status: ["ready", "dead"] });
@@ -147,7 +143,7 @@ async function steer(app: App, build: BuildRow): Promise<void> {
     const working = await store.attempts.find({ taskId: slow!.id, number: 1, status: "running" });
     if (working !== null) await requestCancel(ports, id, "too slow");
   }
-  if (status === "waiting" && !(await resumeWaiting(ports, id))) {
+  if (status === "waiting" && !(await resumeBuild(ports, id))) {
     const isRejected = (await store.approvals.find({ buildId: id, decision: "rejected" })) !== null;
     if (isRejected) await approveWave(ports, id, { by: null });
     else await rejectWave(ports, id, { by: null, reason: "say why" });
@@ -161,8 +157,8 @@ async function steer(app: App, build: BuildRow): Promise<void> {
 }
 
 /**
- * Whether it may be a settled attempt's tree that is kept, before it is removed: were that refused,
- * it would stay.
+ * Whether the tree that is being kept may be a settled attempt's, about to be removed; if keeping
+ * it failed, it would stay.
  */
 async function isClosing({ store, config }: App, buildId: string): Promise<boolean> {
   const { projectId } = await store.builds.get({ id: buildId });
@@ -170,7 +166,7 @@ async function isClosing({ store, config }: App, buildId: string): Promise<boole
   return settled.some(({ treePath }) => existsSync(join(config.dataDir, "volumes", projectId, treePath)));
 }
 
-/** The failures that happen once in the life of the build, whichever process drives it. */
+/** The failures that happen once in the life of the build, in whichever process drives it. */
 function misfortunes(app: App, buildId: string): (point: string) => Promise<void> {
   const { store, ports } = app;
   const refuse = (what: string): never => {

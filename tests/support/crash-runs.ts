@@ -14,7 +14,7 @@ import { createRandom, seedsToTry } from "./random-plan.ts";
 //   many samples  WAVESMITH_SEEDS=100-140 npx vitest run …
 //   the n-th time each is reached by a process: WAVESMITH_CRASH_OCCURRENCE=2 besides
 
-/** The output of such a process, one JSON object a line. */
+/** A line of such a process's output, which is JSON. */
 export type CrashLine =
   | { readonly type: "killed"; readonly point: string; readonly fired: readonly string[] }
   | {
@@ -25,21 +25,19 @@ export type CrashLine =
     }
   | { readonly type: "warning"; readonly message: string };
 
-/** The input of every process, besides its own. */
+/** The input that every process gets, besides its own. */
 export interface CrashInput {
   readonly project: string;
-  /**
-   * Dies at the first of these to be reached for the `occurrence`-th time; none: lives to the end.
-   */
+  /** Dies at the first of these points to be reached for the `occurrence`-th time; none: never. */
   readonly points: readonly string[];
   readonly occurrence: number;
-  /** How many processes came before it. */
+  /** How many processes came before this one. */
   readonly turn: number;
 }
 
 export const asked = process.env.WAVESMITH_CRASH_POINTS ?? "";
 const occurrence = Number(process.env.WAVESMITH_CRASH_OCCURRENCE ?? "1");
-/** A limit for everything one process does: many times what it takes. */
+/** The time limit for one process: many times what it needs. */
 const patienceMs = 480_000;
 
 export interface CrashCase {
@@ -59,7 +57,7 @@ export function crashCases(points: readonly string[], perLife: number, sample = 
   }));
 }
 
-/** Spreads the points, so that those of one life are far from one another. */
+/** Spreads the points, so that those of one life are far apart. */
 function deal(points: readonly string[], most: number): string[][] {
   const lives = Math.ceil(points.length / most);
   return Array.from({ length: lives }, (_, index) => points.filter((_point, at) => at % lives === index));
@@ -81,29 +79,29 @@ async function makePlace(): Promise<CrashPlace> {
     project: basename(dataDir).toLowerCase(),
     database,
     async remove() {
-      for (const { pid } of processesOf(dataDir)) process.kill(pid, "SIGKILL"); // only a test that failed leaves any
+      for (const { pid } of processesOf(dataDir)) process.kill(pid, "SIGKILL"); // only a failed test leaves any
       await database.close();
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
 }
 
-/** A life that ends by crashes, and its input. */
+/** A life interrupted by crashes, and its input. */
 export interface CrashTest {
   /** The bundled program of the process. */
   readonly program: string;
   /** Additional input of the process. */
   readonly more?: object;
   readonly env?: Readonly<Record<string, string>>;
-  /** The arguments with which `vitest run` repeats it. */
+  /** The `vitest run` arguments that repeat it. */
   readonly test: string;
-  /** Throws unless all is as it must be at the end, however that came about. */
+  /** Throws unless everything is as it must be at the end, however the build got there. */
   readonly check: (place: CrashPlace, lines: readonly CrashLine[]) => Promise<void>;
 }
 
 /**
- * One life with a death at each of these points, checked at its end; resolves with every point that
- * was reached. What its processes said, and how to do it again, is added to a failure.
+ * Runs one life with a death at each of these points, and checks its end. Resolves with every point
+ * that was reached. A failure includes what the processes printed, and how to repeat the run.
  */
 export async function dieAt(points: readonly string[], crash: CrashTest): Promise<string[]> {
   const place = await makePlace();
@@ -128,8 +126,8 @@ interface CrashLife extends Pick<CrashTest, "program" | "more" | "env"> {
 }
 
 /**
- * Runs one process after the other, each to the next of the points, the last to the end. Collects
- * what they say.
+ * Runs one process after another, each up to the next point, and the last one to the end. Collects
+ * their output.
  */
 async function runToEnd(life: CrashLife, lines: CrashLine[]): Promise<void> {
   let left = life.points;
@@ -162,7 +160,7 @@ const firedIn = (lines: readonly CrashLine[]): string[] =>
 const killedIn = (lines: readonly CrashLine[]): string[] =>
   lines.flatMap((line) => (line.type === "killed" ? line.point : [])).sort();
 
-/** The output, and how to repeat the run: for a failure. */
+/** The output and the command that repeats the run, for a failure. */
 function retold(lines: readonly CrashLine[], points: readonly string[], test: string): string {
   const short = lines.map((line) => JSON.stringify("fired" in line ? { ...line, fired: line.fired.length } : line));
   const nth = occurrence === 1 ? "" : `WAVESMITH_CRASH_OCCURRENCE=${occurrence} `;
@@ -171,7 +169,8 @@ function retold(lines: readonly CrashLine[], points: readonly string[], test: st
 }
 
 /**
- * Processes that name the data directory, work in it, or have it in their environment or mounts.
+ * Finds processes that name the data directory, work in it, or have it in their environment or
+ * mounts.
  */
 export function processesOf(dataDir: string): { pid: number; text: string }[] {
   return readdirSync("/proc").flatMap((name) => {
@@ -182,7 +181,7 @@ export function processesOf(dataDir: string): { pid: number; text: string }[] {
       const isOfIt = [...texts, readlinkSync(`/proc/${pid}/cwd`)].some((text) => text.includes(basename(dataDir)));
       return isOfIt ? [{ pid, text: `${pid}: ${texts[0]!.replaceAll("\0", " ").slice(0, 200)}` }] : [];
     } catch {
-      return []; // It has just ended, or is not ours to look into.
+      return []; // It has just ended, or we may not look into it.
     }
   });
 }

@@ -1,36 +1,30 @@
-import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { removeSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
-import type { CrashInput, CrashLine } from "./crash-runs.ts";
+import { createDeath, say } from "./crash-death.ts";
+import type { CrashInput } from "./crash-runs.ts";
 
 // One process of a build with a model, a critic's agent and a shared tree. It starts or continues
-// the build, and kills itself at the first of the crash points it is given. Prints a JSON
-// object a line.
+// the build, and kills itself at the first crash point of those it is given. Prints one JSON object
+// per line.
 
 export interface CriticProcessInput extends CrashInput {
   readonly plan: Record<string, unknown>;
 }
 
-const say = (line: CrashLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
-
-async function main({ project, points, occurrence, plan }: CriticProcessInput): Promise<void> {
-  const fired = new Map<string, number>();
+async function main({ plan, ...input }: CriticProcessInput): Promise<void> {
+  const { project } = input;
+  const { reach, fired } = createDeath(input);
   const projectId = projectIdFor("default", project);
   const eventId = `project/build.requested:${project}:0`;
   const buildId = buildIdForEvent(eventId);
   const app = await createApp({
     config: loadConfig(process.env),
     warn: (message) => say({ type: "warning", message }),
-    crashPoint: (point) => {
-      fired.set(point, (fired.get(point) ?? 0) + 1);
-      if (!points.includes(point) || fired.get(point) !== occurrence) return;
-      say({ type: "killed", point, fired: [...fired.keys()] });
-      process.kill(process.pid, "SIGKILL");
-    },
+    crashPoint: reach,
   });
   await app.start(new Set([projectId]));
   if ((await app.store.builds.find({ id: buildId })) === null)
@@ -49,9 +43,9 @@ async function main({ project, points, occurrence, plan }: CriticProcessInput): 
   say({ type: "warning", message: `looks: ${looks.join(" ")}` });
   const sandbox = await app.store.sandboxes.get({ projectId, state: ["wanted", "running", "stopped", "lost"] });
   await removeSandbox(app.ports, sandbox, { volume: false });
-  await app.reconcile(); // what removing has told is sent, too
+  await app.reconcile(); // also sends the events of removing
   await app.close();
-  say({ type: "ended", status: build.status, reason: build.reason, fired: [...fired.keys()] });
+  say({ type: "ended", status: build.status, reason: build.reason, fired: fired() });
 }
 
 await main(JSON.parse(process.argv[2]!) as CriticProcessInput);

@@ -36,13 +36,13 @@ export interface OpenDashboard {
   readonly folder: string;
   readonly fixture: BuildFixture;
   readonly origin: string;
-  /** The server that runs now. */
+  /** The server that is running now. */
   readonly server: RunningServer;
   readonly browser: Browser;
   readonly page: Page;
   /** What the page reports as errors. */
   readonly faults: string[];
-  /** Serves it again at the same address, after the server was stopped. */
+  /** Serves the app again at the same address, after the server was stopped. */
   serveAgain(): Promise<void>;
   close(): Promise<void>;
 }
@@ -82,7 +82,7 @@ export async function openDashboard({
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Returns what axe finds serious or critical on a page, each with the first place. */
+/** Lists what axe finds serious or critical on a page, each with the first place. */
 export async function seriousFaults(page: Page): Promise<string[]> {
   await page.evaluate(axe);
   return page.evaluate(async () => {
@@ -98,7 +98,7 @@ export async function seriousFaults(page: Page): Promise<string[]> {
   });
 }
 
-/** A page of a signed-in browser; what it reports as an error is collected. */
+/** Opens a page of a signed-in browser, and collects the errors it reports. */
 async function signedIn(browser: Browser, origin: string, faults: string[]): Promise<Page> {
   const context: BrowserContext = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   const page = await context.newPage();

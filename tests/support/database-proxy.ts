@@ -2,11 +2,12 @@ import { createConnection, createServer, type Server, type Socket } from "node:n
 import { join } from "node:path";
 
 /**
- * A way to a Postgres server that can be cut and mended, as when the server is stopped and started.
+ * A proxy to a Postgres server whose connection can be cut and restored, as when the server is
+ * stopped and started.
  */
 export interface DatabaseProxy {
   readonly url: string;
-  /** Ends every connection and takes no more. */
+  /** Ends every connection and accepts no more. */
   cut(): Promise<void>;
   mend(): Promise<void>;
   close(): Promise<void>;

@@ -17,7 +17,7 @@ export const dockerOptions = (dataDir: string): DockerDriverOptions => ({
   environment: { PATH: process.env.PATH, HOME: process.env.HOME, DOCKER_HOST: process.env.DOCKER_HOST },
 });
 
-/** The resources that the engine has for the installation of a data folder. */
+/** The resources that the engine holds for the installation of a data folder. */
 export async function leftInDocker({ installationId }: Pick<DockerDriverOptions, "installationId">): Promise<string[]> {
   const filters = { label: [`io.wavesmith.installation=${installationId}`] };
   const containers = await engine().listContainers({ all: true, filters });
@@ -36,7 +36,7 @@ export const dockerHarness: DriverHarness = {
     await containerOf(projectId).kill();
     await containerOf(projectId).wait();
   },
-  // Between making the container and starting it; the old one is gone.
+  // As between creating the container and starting it; the old container is gone.
   halfStart: async (dataDir, projectId) => {
     await containerOf(projectId).remove({ force: true });
     const { installationId } = dockerOptions(dataDir);

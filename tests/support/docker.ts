@@ -11,8 +11,8 @@ import {
 import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
 /**
- * Looks for an engine, and for an image with the guest of these sources, once for a run:
- * `requires("docker")` reads it.
+ * Looks once per run for an engine, and for an image with the guest of these sources;
+ * `requires("docker")` reads the result.
  */
 export async function lookForDocker(): Promise<void> {
   process.env.WAVESMITH_TEST_DOCKER_LACKS = (await findLack()) ?? "";
@@ -30,7 +30,7 @@ async function findLack(): Promise<string | null> {
   if (Config.Labels?.[guestHashLabel] === current) return null;
   const stale = `the guest in ${imageName()} is not that of these sources; ${make}`;
   if (process.env.WAVESMITH_REQUIRE === "all") return stale;
-  // Whoever works on something else need not make the image again for it.
+  // People who work on something else do not have to build the image again.
   console.warn(`WARNING: ${stale}`);
   return null;
 }
@@ -39,13 +39,15 @@ async function findLack(): Promise<string | null> {
 export interface Made {
   readonly what: string;
   /**
-   * Whether it is certainly of the run with this folder for temporary files; a volume does not
-   * tell.
+   * Whether it certainly belongs to the run with this folder for temporary files; a volume does not
+   * say.
    */
   readonly isOurs: boolean;
 }
 
-/** Every container and volume of sandboxes, of any installation; none where no engine answers. */
+/**
+ * Finds every container and volume of sandboxes, of any installation; none if no engine answers.
+ */
 export async function madeInDocker(folder: string): Promise<Map<string, Made>> {
   const made = new Map<string, Made>();
   if ((await engineProblem(process.env)) !== null) return made;

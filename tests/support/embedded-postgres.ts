@@ -16,9 +16,9 @@ const program = await bundledProgram("embedded-postgres-user");
 /** Another process that uses an embedded Postgres. */
 export interface UserProcess {
   readonly process: ChildProcess;
-  /** Resolves once it has joined; rejects with what it said otherwise. */
+  /** Resolves once it has joined; otherwise rejects with what it printed. */
   ready(): Promise<void>;
-  /** Has it `close` or `ensure`; resolves when that is done. */
+  /** Makes it call `close` or `ensure`; resolves when that is done. */
   ask(what: "close" | "ensure"): Promise<void>;
   kill(): Promise<void>;
 }
@@ -34,7 +34,7 @@ export function temporaryFolder(parent = tmpdir()): string {
   return folder;
 }
 
-/** A folder as `temporaryFolder` makes it that belongs to user `uid`. */
+/** Creates a folder like `temporaryFolder`, owned by user `uid`. */
 export function temporaryFolderOf(uid: number): string {
   const folder = temporaryFolder();
   chownSync(folder, uid, uid);
@@ -42,7 +42,7 @@ export function temporaryFolderOf(uid: number): string {
 }
 
 /**
- * Starts a process that joins the Postgres of `dataDir`; as user `uid` if given, with its temporary
+ * Starts a process that joins the Postgres of `dataDir`, as user `uid` if given, with its temporary
  * files beside `dataDir`.
  */
 export function startUser(dataDir: string, options: { orphanTimeoutMs?: number; uid?: number } = {}): UserProcess {
@@ -74,25 +74,25 @@ export function startUser(dataDir: string, options: { orphanTimeoutMs?: number; 
   return user;
 }
 
-/** The process id of the server of `dataDir`; null when there is none. */
+/** The process id of the server of `dataDir`; null if there is none. */
 export function serverPid(dataDir: string): number | null {
   return existsSync(dataDir) ? (readPidFile(placeIn(dataDir))?.pid ?? null) : null;
 }
 
-/** Makes the test wait for the server's end when it cleans up. */
+/** Makes the cleanup wait until the server has ended. */
 export function rememberServer(dataDir: string): void {
   const pid = serverPid(dataDir);
   if (pid !== null) servers.add(pid);
 }
 
-/** A superuser's connection to the running server of `dataDir`. */
+/** Opens a superuser's connection to the running server of `dataDir`. */
 export async function connectAsAdmin(dataDir: string): Promise<Client> {
   const { socketDir } = readPidFile(placeIn(dataDir))!;
   const client = new Client(
     connectionTo(socketDir, { user: "postgres", database: "postgres", applicationName: "test" }),
   );
   client.on("error", () => {
-    // Tests kill the server under it.
+    // Tests kill the server while it is in use.
   });
   await client.connect();
   return client;
@@ -100,7 +100,7 @@ export async function connectAsAdmin(dataDir: string): Promise<Client> {
 
 export function isRunning(pid: number): boolean {
   try {
-    // A process that ended but was not waited for is gone, too.
+    // A process that has ended but was not waited for counts as gone.
     return !readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
   } catch {
     return false;

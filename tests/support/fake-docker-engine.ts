@@ -8,14 +8,14 @@ export type Route = (reply: ServerResponse, request: { readonly url: URL; readon
 export interface FakeEngine {
   /** An environment in which Docker is this engine. */
   readonly environment: { readonly DOCKER_HOST: string };
-  /** The requests, such as `POST /build`. */
+  /** The requests so far, such as `POST /build`. */
   readonly asked: string[];
   close(): Promise<void>;
 }
 
 /**
- * Enough of an engine's HTTP at a socket in the folder to say what a real one says seldom; 404 for
- * anything else.
+ * Serves enough of an engine's HTTP API on a socket in the folder to give answers that a real
+ * engine rarely gives; 404 for anything else.
  */
 export async function fakeEngine(folder: string, routes: Readonly<Record<string, Route>>): Promise<FakeEngine> {
   const asked: string[] = [];

@@ -18,7 +18,7 @@ export interface FakeGuest extends GuestClient {
 }
 
 /**
- * A guest without a sandbox: files of a temporary folder, commands as plain child processes. It has
+ * A guest without a sandbox: files in a temporary folder, commands as plain child processes. It has
  * no jobs, ports or tunnels.
  */
 export async function createFakeGuest(options: { root?: string } = {}): Promise<FakeGuest> {

@@ -2,9 +2,9 @@ import { createHash, createHmac } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-// A small Inngest server on loopback, for what the real one does and the embedded engine does not:
-// it calls over HTTP, once for every step, in random order, and sometimes loses an answer and
-// calls again.
+// A small Inngest server on loopback, for behaviour that the real one has and the embedded engine
+// does not: it calls over HTTP, once for every step, in random order, and sometimes loses an answer
+// and calls again.
 
 export interface FakeEvent {
   readonly name: string;
@@ -19,7 +19,7 @@ export interface FakeRun {
   readonly functionName: string;
   readonly event: FakeEvent;
   status: "running" | "completed" | "failed";
-  /** As people read them, in the order in which they ended. */
+  /** Their displayed names, in the order in which they ended. */
   readonly steps: string[];
   output: unknown;
 }
@@ -27,18 +27,18 @@ export interface FakeRun {
 export interface FakeInngest {
   readonly url: string;
   readonly runs: readonly FakeRun[];
-  /** In the order of arrival, repetitions included. */
+  /** In the order of arrival, including repetitions. */
   readonly events: readonly FakeEvent[];
-  /** Calls whose answer was lost, so that they were made again. */
+  /** The number of calls whose answer was lost, so that they were made again. */
   readonly lostAnswers: number;
   /** Violations of the protocol. */
   readonly faults: readonly string[];
   readonly registrations: number;
-  /** Where it calls the functions. */
+  /** The addresses at which it called the functions. */
   readonly calledAt: readonly string[];
-  /** Forgets its registered functions, as a dev server does that is started again. */
+  /** Forgets its registered functions, as a dev server does when it is restarted. */
   forget(): void;
-  /** Calls the functions at another origin from now on, as when another process has registered. */
+  /** Calls the functions at another origin from now on, as if another process had registered. */
   callAt(origin: string): void;
   /** Accepts the next events of this name and loses them. */
   lose(name: string, count: number): void;
@@ -48,13 +48,13 @@ export interface FakeInngest {
 }
 
 export interface FakeOptions {
-  /** Decides about order and losses: the same seed decides the same. */
+  /** Decides on order and losses: the same seed makes the same decisions. */
   readonly seed?: number;
-  /** How many of a hundred answers are lost. */
+  /** The percentage of answers that are lost. */
   readonly lossPercent?: number;
   /**
-   * Signs its calls, as the cloud does, and takes events and registrations of those alone who have
-   * the keys.
+   * Signs its calls, as the cloud does, and takes events and registrations only from holders of the
+   * keys.
    */
   readonly keys?: { readonly signing: string; readonly event: string };
 }
@@ -169,7 +169,7 @@ export async function startFakeInngest(options: FakeOptions = {}): Promise<FakeI
     due.push(job);
   };
 
-  /** Tries again, or does what is done when every attempt has failed. */
+  /** Tries again or, after the last try, calls `atLast`. */
   const failedAttempt = (job: Job, isFinal: boolean, atLast: () => void): void => {
     job.attempt += 1;
     if (isFinal || job.attempt >= job.fn.maxAttempts) atLast();
@@ -306,7 +306,7 @@ interface Answer {
   readonly body: unknown;
 }
 
-/** One call for one step: without `fn_id` the SDK does not continue by itself. */
+/** A call for one step: without `fn_id` the SDK does not go on by itself. */
 async function call({ run, fn, state, attempt }: Job, { keys }: FakeOptions): Promise<Answer> {
   const stack = [...state.keys()];
   const body = JSON.stringify({

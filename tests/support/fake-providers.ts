@@ -21,31 +21,33 @@ export interface FakeAnswer {
   readonly inputTokens?: number;
   readonly cachedTokens?: number;
   readonly outputTokens?: number;
-  /** An error instead of an answer. */
+  /** Answers with this error status. */
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly message?: string;
-  /** The connection is cut in the middle of the stream. */
+  /** Cuts the connection in the middle of the stream. */
   readonly cut?: boolean;
-  /** The connection is closed without an answer. */
+  /** Closes the connection without an answer. */
   readonly hangUp?: boolean;
-  /** Why a stream of Gemini's ends; default STOP. */
+  /** The reason that ends a Gemini stream; default STOP. */
   readonly finishReason?: string;
-  /** The answer is cut at its output limit. */
+  /** Cuts the answer at its output limit. */
   readonly atLimit?: boolean;
-  /** Sent instead of the answer, as it is. */
+  /** Sent unchanged instead of the answer. */
   readonly raw?: string;
 }
 
 export interface FakeCall {
   readonly name: string;
-  /** An object, or a text for a tool that takes any text, such as Codex's `exec`. */
+  /** An object, or a text for a tool that takes free text, such as Codex's `exec`. */
   readonly input: unknown;
 }
 
-/** Whether the model may call tools in its answer, which then takes a step of the agent's work. */
+/**
+ * Whether the model may call tools in its answer; only such answers are steps of the agent's work.
+ */
 export function offersTools({ body }: Pick<FakeRequest, "body">): boolean {
-  // Codex asks in this way for a title.
+  // Codex asks for a title like this.
   if (body?.text?.format !== undefined) return false;
   const added =
     Array.isArray(body?.input) && body.input.some(({ type }: { type: string }) => type === "additional_tools");
@@ -59,7 +61,7 @@ export interface FakeProviders {
   close(): Promise<void>;
 }
 
-/** Starts a server that answers with what `answer` gives. */
+/** Starts a server whose answers come from `answer`. */
 export async function startFakeProviders(
   answer: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>,
 ): Promise<FakeProviders> {
@@ -162,7 +164,7 @@ interface Spoken {
 }
 
 let made = 0;
-/** A name of its own for each thing, as real providers give. */
+/** Gives each thing its own name, as real providers do. */
 const id = (kind: string): string => `${kind}_fake_${++made}`;
 
 function anthropic(body: { model: string }, answer: FakeAnswer): Spoken {
@@ -305,7 +307,7 @@ function gemini(_body: unknown, answer: FakeAnswer): Spoken {
     ...(text === undefined ? [] : [{ text }]),
     ...tools.map(({ name, input }) => ({ functionCall: { name, args: input } })),
   ];
-  // Thoughts are counted separately.
+  // Thinking is counted separately.
   const thoughts = Math.floor(outputTokens / 2);
   const usageMetadata = {
     promptTokenCount: inputTokens,
@@ -328,7 +330,7 @@ function gemini(_body: unknown, answer: FakeAnswer): Spoken {
   };
 }
 
-/** The protocol by the end of the path; all others are chat completions. */
+/** Returns the protocol, by the end of the path; every other path is a chat completion. */
 const languages = [
   ["/messages", anthropic],
   ["/responses", responses],

@@ -1,4 +1,3 @@
-import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { Pool } from "pg";
 import { type App, createApp } from "../../src/app.ts";
@@ -6,36 +5,31 @@ import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { askDuePullRequests } from "../../src/coordinator/forge/pull-request.ts";
 import { takeDelivery } from "../../src/coordinator/outside/take-delivery.ts";
-import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/request-ids.ts";
 import { removeSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 import type { BuildRow, PullRequestRow } from "../../src/store/port.ts";
 import type { OutsideFact } from "../../src/webhooks/port.ts";
-import type { CrashInput, CrashLine } from "./crash-runs.ts";
+import { createDeath, say } from "./crash-death.ts";
+import type { CrashInput } from "./crash-runs.ts";
 
 // One process of a build that delivers to GitHub, which answers with webhooks. It starts or
-// continues the build, and kills itself at the first of the crash points it is given. Each call of
-// GitHub's API that writes is a crash point, too: `http.<method> <path>`. Prints a JSON object a
+// continues the build, and kills itself at the first crash point of those it is given. Each writing
+// call to GitHub's API is a crash point, too: `http.<method> <path>`. Prints one JSON object per
 // line.
 
 export interface ForgeProcessInput extends CrashInput {
   readonly plan: Record<string, unknown>;
   readonly repo: string;
-  /** The token with which CI reports. */
+  /** The token that CI reports with. */
   readonly token: string;
 }
 
-const say = (line: CrashLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 const database = new Pool({ connectionString: process.env.DATABASE_URL, max: 1 });
 const plainFetch = globalThis.fetch;
 
-async function main({ project, points, occurrence, plan, repo, token }: ForgeProcessInput): Promise<void> {
-  const fired = new Map<string, number>();
-  const reach = (point: string): void => {
-    fired.set(point, (fired.get(point) ?? 0) + 1);
-    if (!points.includes(point) || fired.get(point) !== occurrence) return;
-    say({ type: "killed", point, fired: [...fired.keys()] });
-    process.kill(process.pid, "SIGKILL");
-  };
+async function main({ plan, repo, token, ...input }: ForgeProcessInput): Promise<void> {
+  const { project } = input;
+  const { reach, fired } = createDeath(input);
   reachAroundWrites(repo, reach);
   const projectId = projectIdFor("default", project);
   const eventId = `project/build.requested:${project}:0`;
@@ -60,13 +54,13 @@ async function main({ project, points, occurrence, plan, repo, token }: ForgePro
   while (((await (await guest())?.listJobs()) ?? []).length > 0) await pause(50);
   const sandbox = await app.store.sandboxes.find({ projectId, state: ["wanted", "running", "stopped", "lost"] });
   if (sandbox !== null) await removeSandbox(app.ports, sandbox, { volume: false });
-  await app.reconcile(); // what removing has told is sent, too
+  await app.reconcile(); // also sends the events of removing
   await app.close();
   await database.end();
-  say({ type: "ended", status: build.status, reason: build.reason, fired: [...fired.keys()] });
+  say({ type: "ended", status: build.status, reason: build.reason, fired: fired() });
 }
 
-/** Makes each write to GitHub's API a crash point, by the path below its repository. */
+/** Makes each write to GitHub's API a crash point, named by the path below its repository. */
 function reachAroundWrites(repo: string, reach: (point: string) => void): void {
   globalThis.fetch = async (input, init) => {
     const method = init?.method ?? "GET";
@@ -89,9 +83,9 @@ async function isIdle(app: App): Promise<boolean> {
 }
 
 /**
- * The first head is refused by CI and a reviewer. CI passes any later one. The review and the check
- * come in one delivery, because the build goes on after either: a process that dies between them
- * would leave a build whose next head has another answer.
+ * CI and a reviewer refuse the first head; CI passes every later one. The review and the check come
+ * in one delivery, because the build goes on after either: if a process died between them, the
+ * build's next head would get a different answer.
  */
 async function answerAsGitHub(app: App, request: PullRequestRow, token: string): Promise<void> {
   const { repo, sha, branch, waveNumber } = request;

@@ -2,8 +2,8 @@ import { createPublicKey, generateKeyPairSync, randomBytes, verify } from "node:
 import type { components, operations } from "@octokit/openapi-types";
 import type { GitHubState, User } from "./github-state.ts";
 
-// GitHub Apps on the loopback GitHub: the pages on which a person makes one from a manifest and
-// installs it, as GitHub documents them, and the API's answers about Apps.
+// GitHub Apps on the loopback GitHub: the pages on which a person creates an App from a manifest
+// and installs it, as GitHub documents them, and the API's answers about Apps.
 
 type Schemas = components["schemas"];
 
@@ -29,7 +29,7 @@ interface AppAnswer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The account whose browser looks at the pages. */
+/** The account that is signed in to the browser. */
 const person = "octo";
 
 const known: Readonly<Record<string, readonly string[]>> = {
@@ -44,7 +44,7 @@ const known: Readonly<Record<string, readonly string[]>> = {
   metadata: ["label", "repository"],
 };
 
-/** Returns what GitHub would refuse of a manifest. */
+/** Lists what GitHub would refuse in a manifest. */
 function manifestFaults(manifest: Record<string, unknown>): string[] {
   const { url, redirect_url, hook_attributes, default_permissions = {}, default_events = [] } = manifest;
   const isUrl = (text: unknown): boolean => typeof text === "string" && /^https?:\/\/\S+$/.test(text);
@@ -73,7 +73,7 @@ const html = (status: number, body: string, headers: Record<string, string> = {}
 });
 const moved = (location: string): AppAnswer => html(302, "", { location });
 
-/** Answers a page of GitHub; null for another path. */
+/** Answers with a page of GitHub; null for another path. */
 export function appPage(state: GitHubState, request: { method: string; url: URL; body: string }): AppAnswer | null {
   const { method, url, body } = request;
   const fields = new URLSearchParams(body);
@@ -101,14 +101,14 @@ export function appPage(state: GitHubState, request: { method: string; url: URL;
   return html(200, `<p>Okay, ${app.name} was installed.</p>`);
 }
 
-/** Makes the App of a manifest. Returns where the browser goes with its code. */
+/** Creates the App of a manifest. Returns the address to which the browser goes with the code. */
 function makeApp(state: GitHubState, id: number): string {
   const { text, owner, state: given } = state.manifests.get(id)!;
   const manifest = JSON.parse(text) as Record<string, string>;
   const hook = manifest.hook_attributes as unknown as { url: string; active?: boolean };
   const { privateKey } = generateKeyPairSync("rsa", {
     modulusLength: 2048,
-    // GitHub's keys are of this kind.
+    // The same kind of key as GitHub's.
     privateKeyEncoding: { type: "pkcs1", format: "pem" },
     publicKeyEncoding: { type: "spki", format: "pem" },
   });
@@ -151,7 +151,7 @@ export function convertManifest(state: GitHubState, code: string, base: string):
   return { status: 201, body };
 }
 
-/** The App that a caller is; null for one that was not made from a manifest. */
+/** The App that a caller is; null if it was not created from a manifest. */
 const appOf = (state: GitHubState, { appId }: User): GitHubApp | null =>
   state.apps.find(({ id }) => id === appId) ?? null;
 

@@ -39,7 +39,10 @@ const invalid = (message: string): Answer => ({
 
 type InRepository = (repository: Repository, context: RouteContext) => Answer | Promise<Answer>;
 
-/** A route below a repository; an old name is redirected to the place below the id, as on GitHub. */
+/**
+ * A route below a repository. An old name is redirected to the path below the repository's id, as
+ * on GitHub.
+ */
 const of =
   (handler: InRepository): Handler =>
   (context) => {
@@ -225,6 +228,14 @@ const checkRuns = of((repository, { parameters, query }) => {
   return ok({ total_count: runs.length, check_runs: runs });
 });
 
+const suiteRuns = of((repository, { parameters }) => {
+  const found = repository.checkRuns.filter(({ suiteId }) => suiteId === Number(parameters.suite));
+  const runs = found.map(({ id, name, sha, status, conclusion }) => ({
+    ...{ id, name, head_sha: sha, status, conclusion, html_url: null, completed_at: "2026-11-23T05:00:00Z" },
+  }));
+  return ok({ total_count: runs.length, check_runs: runs });
+});
+
 const createCheckRun = of((repository, { body, state, user }) => {
   if (user.kind !== "installation") {
     return { status: 403, body: { message: "You must authenticate via a GitHub App." } };
@@ -310,9 +321,9 @@ const contents = of(async ({ fullName }, { parameters, query, git }) => {
   const found = await git(fullName, "cat-file", "-s", `${query.get("ref")}:${path}`).catch(() => null);
   if (found === null) return missing;
   const size = Number(found);
-  // GitHub sends no content of a file above 1 MB.
+  // GitHub sends no content for a file above 1 MB.
   const text = size > 1024 * 1024 ? "" : await git(fullName, "cat-file", "-p", `${query.get("ref")}:${path}`);
-  // `git` here trims its output.
+  // The test's `git` trims its output.
   const content = Buffer.from(text.padEnd(text === "" ? 0 : size, "\n")).toString("base64");
   return ok({ type: "file", encoding: "base64", size, path, content } satisfies Partial<Schemas["content-file"]>);
 });
@@ -324,14 +335,17 @@ const gitCommit = of(async ({ fullName }, { parameters, git }) => {
   return ok({ sha: parameters.sha!, parents } satisfies Partial<Schemas["git-commit"]>);
 });
 
-/** The requests that brought a commit into the default branch. */
+/** The pull requests that brought a commit into the default branch. */
 const pullsOfCommit = of(async (repository, context) => {
   const own = repository.pulls.filter(({ mergeSha }) => mergeSha === context.parameters.sha);
   return ok(await Promise.all(own.map((pull) => pullAnswer(pull, repository, context))));
 });
 
-/** Newest first, as GitHub has them. */
-const events = of(({ events: all, pollSeconds }) => ok([...all].reverse(), { "x-poll-interval": String(pollSeconds) }));
+/** Newest first, as on GitHub. */
+const events = of(({ id, fullName, events: all, pollSeconds }) => {
+  const listed = [...all].reverse().map((event) => ({ ...event, repo: { id, name: fullName, url: "" } }));
+  return ok(listed, { "x-poll-interval": String(pollSeconds) });
+});
 
 const statusList = of(({ statuses }, { parameters }) => {
   const found = statuses.flatMap((status, index) =>
@@ -411,6 +425,7 @@ export const routes: Readonly<Record<string, Handler>> = {
   "GET /repos/{owner}/{repo}/git/commits/{sha}": gitCommit,
   "GET /repos/{owner}/{repo}/commits/{sha}/pulls": pullsOfCommit,
   "GET /repos/{owner}/{repo}/commits/{ref}/check-runs": checkRuns,
+  "GET /repos/{owner}/{repo}/check-suites/{suite}/check-runs": suiteRuns,
   "POST /repos/{owner}/{repo}/check-runs": createCheckRun,
   "GET /repos/{owner}/{repo}/events": events,
   "GET /repos/{owner}/{repo}/commits/{ref}/statuses": statusList,

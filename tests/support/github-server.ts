@@ -12,12 +12,15 @@ import { appPage, convertManifest } from "./github-apps.ts";
 import { type Answer, routes } from "./github-routes.ts";
 import { createGitHubState, type GitHubState, type Repository, type User } from "./github-state.ts";
 
-// GitHub on loopback: git over smart HTTP by `git http-backend`, and the REST and GraphQL calls
+// GitHub on loopback: git over smart HTTP with `git http-backend`, and the REST and GraphQL calls
 // that we make. Its answers have the types of `@octokit/openapi-types`.
 
 const run = promisify(execFile);
 
-/** One call, as `POST /repos/{owner}/{repo}/pulls`; git's are `git-receive-pack` and the like. */
+/**
+ * One call, such as `POST /repos/{owner}/{repo}/pulls`; git's calls are `git-receive-pack` and the
+ * like.
+ */
 export interface GitHubCall {
   readonly method: string;
   readonly path: string;
@@ -28,17 +31,20 @@ export interface GitHubCall {
 }
 
 export interface GitHubFault {
-  /** Which calls: a route, or part of one. */
+  /** Which calls fail: a route, or part of one. */
   readonly route: string;
-  /** Which of them, from 1; default: every one. */
+  /** Which of them, from 1; default: all. */
   readonly nth?: number;
-  /** `before`: nothing was done. `after`: it was done, and the answer is lost. */
+  /** `before`: nothing was done. `after`: it was done, but the answer is lost. */
   readonly when: "before" | "after";
   /** Default: the connection breaks. */
   readonly answer?: { readonly status: number; readonly message: string; readonly headers?: Record<string, string> };
   readonly delayMs?: number;
-  /** Called instead of answering; a test kills the caller here. */
-  readonly act?: () => void | Promise<void>;
+  /**
+   * Called instead of answering, or before the answer if it returns "goes on". A test kills the
+   * caller here.
+   */
+  readonly act?: () => undefined | "goes on" | Promise<undefined | "goes on">;
 }
 
 export interface GitHubServer {
@@ -47,11 +53,11 @@ export interface GitHubServer {
   readonly calls: GitHubCall[];
   /** Makes calls fail until `clear` is called. */
   fault(fault: GitHubFault): { clear(): void; readonly seen: () => number };
-  /** Every call from now on meets the primary rate limit, until `reset`. */
+  /** Makes every call from now on hit the primary rate limit, until `reset`. */
   rateLimit(reset: Date | null): void;
-  /** Makes a repository with a first commit, unless `files` is null. */
+  /** Creates a repository, with a first commit unless `files` is null. */
   repository(name: string, files?: Readonly<Record<string, string>> | null): Promise<Repository>;
-  /** Commits a file to a branch as a person would; with `force`, in place of its history. */
+  /** Commits a file to a branch as a person would; with `force`, replaces the branch's history. */
   commit(
     name: string,
     change: { branch: string; path: string; text: string; force?: boolean; from?: string },
@@ -81,7 +87,7 @@ export async function createGitHubServer(): Promise<GitHubServer> {
       if (fault.nth !== undefined && fault.nth !== seen + 1) continue;
       if (fault.delayMs !== undefined) await delay(fault.delayMs);
       if (fault.delayMs !== undefined && fault.answer === undefined && fault.act === undefined) continue;
-      await fault.act?.();
+      if ((await fault.act?.()) === "goes on") continue;
       return fault;
     }
     return null;
@@ -96,7 +102,7 @@ export async function createGitHubServer(): Promise<GitHubServer> {
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const url = new URL(request.url ?? "/", base());
-    // Where Enterprise has its API.
+    // Enterprise has its API below this path.
     url.pathname = url.pathname.replace(/^\/api(?:\/v3(?=\/)|(?=\/graphql$))/, "");
     const body = await bytesOf(request);
     const user = state.userOf(request.headers.authorization ?? "");
@@ -125,7 +131,7 @@ export async function createGitHubServer(): Promise<GitHubServer> {
     send(response, conditional(made, request, call));
   };
 
-  /** GitHub answers 304 where its answer is the one that the caller knows. */
+  /** Answers 304 if the caller already has this answer, as GitHub does. */
   const conditional = (made: Answer, request: IncomingMessage, call: GitHubCall): Answer => {
     if (call.method !== "GET" || made.body instanceof Readable) return made;
     const etag = `W/"${createHash("sha1").update(JSON.stringify(made.body)).digest("hex")}"`;
@@ -135,7 +141,7 @@ export async function createGitHubServer(): Promise<GitHubServer> {
     return { status: 304, body: null, headers };
   };
 
-  /** A path below a repository's id is the one below its name. */
+  /** A path below a repository's id means the same as one below its name. */
   const withName = (path: string): string => {
     const [, id, below] = /^\/repositories\/(\d+)(\/.+)$/.exec(path) ?? [];
     const repository = state.repositories.find((one) => one.id === Number(id));
@@ -317,7 +323,7 @@ function findRoute(method: string, path: string) {
     const names: string[] = [];
     const source = pattern.replace(/\{(\w+)\}/g, (_, name: string) => {
       names.push(name);
-      // These may have slashes.
+      // Branch names may have slashes.
       return name === "branch" || name === "ref" || name === "path" ? "(.+)" : "([^/]+)";
     });
     const match = new RegExp(`^${source}$`).exec(path);

@@ -13,7 +13,7 @@ export interface User {
   mayPush: boolean;
   /** The App that it is, if that was made from a manifest. */
   readonly appId?: number;
-  /** When its token ends; absent: never. */
+  /** When its token expires; absent: never. */
   readonly expiresAt?: Date;
 }
 
@@ -28,9 +28,9 @@ export interface Pull {
   mergeSha: string | null;
   mergeable: boolean | null;
   queued: boolean;
-  /** The repository that has its head; absent: this one. */
+  /** The repository that holds its head; absent: this one. */
   readonly fork?: string;
-  /** Without `sha` a review is of the head. */
+  /** Without `sha` it is a review of the head. */
   readonly reviews: { user: string; state: string; association: string; sha?: string }[];
   readonly comments: { id: number; body: string; user: string }[];
 }
@@ -43,6 +43,7 @@ export interface CheckRun {
   status: string;
   conclusion: string | null;
   output: unknown;
+  readonly suiteId?: number;
 }
 
 export interface Repository {
@@ -51,41 +52,44 @@ export interface Repository {
   readonly folder: string;
   isPrivate: boolean;
   readonly pulls: Pull[];
-  /** Comments of issues that are no requests, by number. */
+  /** Comments of issues that are not pull requests, by number. */
   readonly issues: Map<number, { readonly comments: Pull["comments"] }>;
   readonly checkRuns: CheckRun[];
   /** Every status ever written, oldest first. */
   readonly statuses: { sha: string; context: string; state: string; description: string }[];
   /** What `GET /repos/{owner}/{repo}/events` lists, oldest first. */
   readonly events: { id: string; type: string; actor: { login: string }; payload: object; created_at: string }[];
-  /** How long it asks callers to wait. */
+  /** How long callers are asked to wait. */
   pollSeconds: number;
   readonly protectedBranches: Set<string>;
   readonly requiredChecks: string[];
-  /** Logs of jobs by id, made when they are read. */
+  /** Logs of jobs by id, produced when they are read. */
   readonly logs: Map<number, () => Iterable<string>>;
   /** Logins with write access besides the usual user. */
   readonly writers: Set<string>;
   requiredApprovals: number;
   hasMergeQueue: boolean;
-  /** Whether the queue merges a request at the next look at it; otherwise the test does. */
+  /**
+   * Whether the queue merges a request the next time somebody looks at it; otherwise the test
+   * merges it.
+   */
   mergesQueued: boolean;
 }
 
 export interface GitHubState {
-  /** By token. */
+  /** Users by their token. */
   readonly users: Map<string, User>;
   readonly repositories: Repository[];
-  /** The organisations and users that may own repositories; others are unknown. */
+  /** The organisations and users that may own repositories; all others are unknown. */
   readonly organisations: Set<string>;
   readonly apps: GitHubApp[];
-  /** Manifests that a person has sent and not confirmed yet. */
+  /** Manifests that a person has sent but not confirmed yet. */
   readonly manifests: Map<number, { readonly text: string; readonly owner: string; readonly state: string }>;
-  /** How long a token of an installation works; at GitHub an hour. */
+  /** How long an installation's token works; one hour on GitHub. */
   installationTokenMs: number;
   nextId(): number;
   userOf(authorization: string): User | null;
-  /** Finds a repository by its name, a former one included. */
+  /** Finds a repository by its present or a former name. */
   find(fullName: string): Repository | null;
   create(fullName: string): Promise<Repository>;
   rename(from: string, to: string): void;
@@ -138,7 +142,9 @@ export function createGitHubState(folder: string): GitHubState {
       former.get(fullName) ??
       null,
     async create(fullName) {
-      const path = join(folder, `${fullName}.git`);
+      const id = state.nextId();
+      // Another repository may have taken the former name.
+      const path = join(folder, String(id), `${fullName}.git`);
       await mkdir(path, { recursive: true });
       await run("git", ["init", "-q", "--bare", "--initial-branch=main", path]);
       for (const setting of [
@@ -153,7 +159,7 @@ export function createGitHubState(folder: string): GitHubState {
       await writeFile(join(path, "hooks", "pre-receive"), protection);
       await chmod(join(path, "hooks", "pre-receive"), 0o755);
       const made: Repository = {
-        id: state.nextId(),
+        id,
         fullName,
         folder: path,
         isPrivate: true,

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { createRandom, type Random } from "./random-plan.ts";
 
-// A git history as a plan: one task a commit, whose script applies what the commit changed.
+// Turns a git history into a plan: one task per commit, whose script applies the commit's changes.
 // Whatever the order of waves, the joined tree must equal the last commit's, bit for bit.
 
 const env = {
@@ -36,13 +36,13 @@ export function firstParents(repository: string): string[] {
 export interface HistoryOptions {
   /** The commits to turn into tasks, oldest first. */
   readonly commits: readonly string[];
-  /** The commit that the first one is applied to; null for none. */
+  /** The commit that the first one is applied to; null: none. */
   readonly from: string | null;
-  /** Each after the one before, or only after those that touched the same paths. */
+  /** Whether each task depends on the one before, or only on those that touched the same paths. */
   readonly dependencies: "chain" | "touched";
 }
 
-/** The plan after which main has the tree of the last commit. */
+/** The plan, after which main has the tree of the last commit. */
 export function historyPlan(repository: string, options: HistoryOptions): Record<string, unknown> {
   const touched: string[][] = [];
   const tasks = options.commits.map((commit, index) => {
@@ -80,8 +80,8 @@ function touchedPaths(repository: string, base: string | null, commit: string): 
 }
 
 /**
- * Earlier commits that touched a path of this one, or something in its place: a folder and a file
- * of one name.
+ * Earlier commits that touched one of this commit's paths, or a path that conflicts with one, such
+ * as a folder and a file of the same name.
  */
 function related(touched: readonly (readonly string[])[], index: number): number[] {
   const own = touched[index]!;
@@ -92,14 +92,14 @@ function related(touched: readonly (readonly string[])[], index: number): number
     .flatMap((paths, at) => (paths.some((path) => own.some((mine) => meets(path, mine))) ? [at] : []));
 }
 
-// With --index a file that a rule ignores counts as added, as `git add -f` would have it.
+// With --index an ignored file counts as added, as with `git add -f`.
 const apply = "gzip -d | git apply --index --whitespace=nowarn -";
 const patcher = `cat > /dev/null
 node -e 'process.stdout.write(JSON.parse(require("fs").readFileSync(process.env.WAVESMITH_TASK_FILE, "utf8")).task.instructions)' | base64 -d | ${apply}`;
 const longestScript = 100 * 1024;
 
 /**
- * A patch in the script itself, or, when that would be too long for an argument, in an agent's
+ * The patch is in the script or, if that would be too long for an argument, in an agent's
  * instructions.
  */
 function work(patch: Buffer): Record<string, unknown> {
@@ -132,13 +132,15 @@ const oddNames = [
   "\ufeffbom.txt",
 ];
 
-/** Makes a repository whose history has everything that git supports and people seldom think of. */
+/**
+ * Creates a repository whose history has everything that git supports and people seldom think of.
+ */
 export function makeOddHistory(seed: number, folder: string, length: number): string[] {
   const random = createRandom(seed);
   mkdirSync(folder, { recursive: true });
   git(folder, "init", "-q", "--initial-branch=main", "--template=");
   mkdirSync(join(folder, ".git/info"), { recursive: true });
-  // The bytes of a file are decided here, not by its attributes.
+  // These settings, not a file's attributes, decide its bytes.
   writeFileSync(join(folder, ".git/info/attributes"), "* -text !eol !ident !filter !working-tree-encoding\n");
   const files = new Set<string>();
   for (let index = 0; index < length; index += 1) {
@@ -156,7 +158,7 @@ function startOddly(folder: string, files: Set<string>): void {
   put(folder, files, ".gitignore", "*.log\nbuild/\n");
   put(folder, files, ".gitattributes", "*.txt text eol=crlf ident\n*.bin -text\n*.js export-ignore filter=lost\n");
   put(folder, files, "plain.txt", "one\ntwo\n$Id$\nthree\n");
-  // A name that is no UTF-8.
+  // A name that is not valid UTF-8.
   writeFileSync(Buffer.concat([Buffer.from(`${folder}/`), Buffer.from("caf\xe9.txt", "latin1")]), "old name\n");
 }
 
@@ -167,7 +169,7 @@ function put(folder: string, files: Set<string>, path: string, data: string | Bu
   files.add(path);
 }
 
-/** Removes what is in the place of a file, or of a folder above it. */
+/** Removes whatever is where a file, or a folder above it, should be. */
 function clear(folder: string, files: Set<string>, path: string): void {
   for (const other of [...files]) {
     if (other !== path && !other.startsWith(`${path}/`) && !path.startsWith(`${other}/`)) continue;
@@ -239,7 +241,7 @@ function content(random: Random, kind: string, before: Buffer): Buffer {
     case "crlf":
       return Buffer.from([line("\r\n"), line("\n"), line("\r\n")].join(""));
     case "large":
-      // Does not pack well: its patch is longer than an argument may be.
+      // Does not compress well: its patch is longer than an argument may be.
       return Buffer.from(Array.from({ length: 150_000 }, () => random.between(0, 255)));
     default: {
       const lines = before.toString("latin1").split("\n").slice(0, 200);

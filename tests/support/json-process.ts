@@ -8,8 +8,8 @@ export interface JsonProcess {
   readonly input: object;
   readonly env: Readonly<Record<string, string>>;
   /**
-   * After so long it is asked to end, which says what it waits for, and 20 s later it is ended.
-   * Absent: never.
+   * After this long the process is asked to end, when it says what it is waiting for; it is killed
+   * 20 s later. Absent: never.
    */
   readonly patienceMs?: number;
 }
@@ -18,13 +18,13 @@ export interface JsonProcessEnd<Line> {
   readonly code: number | null;
   readonly signal: string | null;
   readonly lines: Line[];
-  /** Its output on standard error. */
+  /** What it wrote to standard error. */
   readonly errors: string;
 }
 
 /**
- * Runs a process that prints a JSON object a line until it has ended or is killed, and gives its
- * whole lines.
+ * Runs a process that prints one JSON object per line until it ends or is killed, and returns its
+ * complete lines.
  */
 export async function runJsonProcess<Line>(of: JsonProcess): Promise<JsonProcessEnd<Line>> {
   const child = spawn(process.execPath, [of.program, JSON.stringify(of.input)], {
@@ -47,7 +47,7 @@ export async function runJsonProcess<Line>(of: JsonProcess): Promise<JsonProcess
           setTimeout(() => child.kill("SIGKILL"), of.patienceMs + 20_000),
         ];
   const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
-    // Not `close`: what the killed process started may hold its pipes.
+    // Not `close`, because programs that the killed process started may hold its pipes.
     child.once("exit", (...how) => setTimeout(resolve, 50, how));
   });
   timers.forEach(clearTimeout);
@@ -55,7 +55,9 @@ export async function runJsonProcess<Line>(of: JsonProcess): Promise<JsonProcess
   return { code, signal, errors, lines: whole.filter(Boolean).map((line) => JSON.parse(line) as Line) };
 }
 
-/** The output lines of a process that may kill itself (SIGKILL), and otherwise ends with 0. */
+/**
+ * Returns the output lines of a process that may kill itself (SIGKILL), and otherwise exits with 0.
+ */
 export async function linesUntilKilled<Line>(of: JsonProcess): Promise<Line[]> {
   const { code, signal, lines, errors } = await runJsonProcess<Line>(of);
   if (code !== 0 && signal !== "SIGKILL") throw new Error(`the process ended with ${code ?? signal}: ${errors}`);

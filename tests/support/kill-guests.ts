@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 /**
- * Kills the guest of a project's sandbox, found by the mark in its environment; there may be none
- * just now.
+ * Kills the guest of a project's sandbox, found by the mark in its environment, if there is one.
  */
 export function killGuests(projectId: string): void {
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
@@ -12,7 +11,7 @@ export function killGuests(projectId: string): void {
       if (!isGuest || !readFileSync(`/proc/${pid}/environ`, "utf8").includes(`:${projectId}:`)) continue;
       process.kill(Number(pid), "SIGKILL");
     } catch {
-      // It has just ended, or is not ours to look into.
+      // It has just ended, or we may not look into it.
     }
   }
 }

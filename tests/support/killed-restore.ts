@@ -1,6 +1,6 @@
-// A process that restores a volume in Docker, for tests that kill it. Its argument is
-// the request. It is killed before its n-th request to the engine, or
-// with half of the archive read, and exits with 0 if it finishes before that.
+// A process that restores a volume in Docker, for tests that kill it. Its argument is the request.
+// It is killed before its n-th request to the engine, or with half of the archive read, and exits
+// with 0 if it finishes before that.
 import { readFileSync } from "node:fs";
 import http from "node:http";
 import { Readable } from "node:stream";
@@ -21,7 +21,7 @@ const dieNow = (): void => void process.kill(process.pid, "SIGKILL");
 
 let requests = 0;
 const request = http.request;
-// The client of the engine calls this at each request.
+// The engine's client calls this for each request.
 http.request = ((...args: Parameters<typeof request>) => {
   requests += 1;
   if (requests === killedAt) dieNow();
@@ -31,7 +31,7 @@ http.request = ((...args: Parameters<typeof request>) => {
 async function* parts(): AsyncGenerator<Buffer> {
   const bytes = readFileSync(archive);
   yield bytes.subarray(0, bytes.length / 2);
-  // Once what was given has been taken further.
+  // Once the data passed so far has been taken.
   await new Promise((resolve) => setTimeout(resolve, 200));
   if (killedAt === "half") dieNow();
   yield bytes.subarray(bytes.length / 2);

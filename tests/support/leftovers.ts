@@ -3,33 +3,37 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { lookForDocker, type Made, madeInDocker } from "./docker.ts";
 
-// A run of the tests has its own folder for temporary files, which also identifies its processes
-// among those of other runs. When it is over, nothing may be left: no files, no
-// processes, however they detached themselves, and no containers or volumes of Docker.
+// Each test run has its own folder for temporary files, which also tells its processes from those
+// of other runs. When the run is over, nothing may be left: no files, no processes, however they
+// detached themselves, and no Docker containers or volumes.
 
 const waitMs = 20_000;
 
 /**
- * The cluster that test files share is kept from run to run, and its server may be serving another
- * run by now.
+ * The cluster that test files share is kept between runs, and its server may be serving another run
+ * by now.
  */
 const sharedCluster = /node_modules\/\.cache\/wavesmith-tests-/;
 
 let folder = "";
-/** The resources that Docker had before. */
+/** The Docker resources that existed before. */
 let before: ReadonlyMap<string, Made> = new Map();
 
 export async function setup(): Promise<void> {
-  // First: the bundler that it calls lives as long as this process does, and is not of the run.
+  // First, because the bundler that it calls lives as long as this process does and does not belong
+  // to the run.
   await lookForDocker();
-  // A short name: sockets lie below.
+  // A short name, because the paths of sockets below it must be short.
   folder = mkdtempSync(join(tmpdir(), "wst-"));
   chmodSync(folder, 0o1777);
   process.env.TMPDIR = folder;
   before = await madeInDocker(folder);
 }
 
-/** Waits for what is still ending, then fails the run if anything is left. */
+/**
+ * Waits for whatever is still ending, then fails the run if anything is left, and removes it. Tests
+ * that fail leave things behind, which would fill the disk run by run.
+ */
 export async function teardown(): Promise<void> {
   const deadline = Date.now() + waitMs;
   let left = await everyLeftover();
@@ -37,12 +41,11 @@ export async function teardown(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 200));
     left = await everyLeftover();
   }
-  if (left.length === 0) {
-    // Another run may be using the shared server that was started in this one, through its socket
-    // here.
-    if (!isLent()) rmSync(folder, { recursive: true, force: true });
-    return;
-  }
+  for (const { pid } of strays()) endProcess(pid);
+  // Another run may be using the shared server that this run started, through its socket here.
+  const isLent = processesOfRun().some(isOfCluster);
+  if (!isLent) rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+  if (left.length === 0) return;
   // Vitest only prints what a teardown throws.
   process.exitCode = 1;
   throw new Error(`the tests left behind:\n  ${left.join("\n  ")}`);
@@ -51,9 +54,9 @@ export async function teardown(): Promise<void> {
 const everyLeftover = async (): Promise<string[]> => [...leftovers(), ...(await leftInDocker())];
 
 /**
- * The resources that Docker has now and did not have before. An engine may serve other runs at the
- * same time, so only where everything is required, which is where a run is alone, does what may be
- * another's count.
+ * Lists the Docker resources that are new since the start. Other runs may use the engine at the
+ * same time, so resources that may be theirs count only where everything is required, because there
+ * a run is alone.
  */
 async function leftInDocker(): Promise<string[]> {
   const isAlone = process.env.WAVESMITH_REQUIRE === "all";
@@ -61,22 +64,33 @@ async function leftInDocker(): Promise<string[]> {
   return made.filter(([, { isOurs }]) => isOurs || isAlone).map(([, { what }]) => what);
 }
 
-const isLent = (): boolean =>
-  existsSync("/proc/self") &&
-  readdirSync("/proc")
-    .flatMap(processOfRun)
-    .some(({ command, cwd }) => sharedCluster.test(`${command} ${cwd}`));
-
 function leftovers(): string[] {
-  // macOS has no /proc: there only files are looked for.
-  const processes = existsSync("/proc/self") ? readdirSync("/proc").flatMap(processOfRun) : [];
-  const shared = processes.filter(({ command, cwd }) => sharedCluster.test(`${command} ${cwd}`));
+  const shared = processesOfRun().filter(isOfCluster);
   const files = readdirSync(folder)
     .filter((name) => name.startsWith("wavesmith") && !(shared.length > 0 && name.startsWith("wavesmith-pg-")))
     .map((name) => join(folder, name))
     .filter((path) => !shared.some(({ command }) => command.includes(path)));
-  const strays = processes.filter((one) => !shared.includes(one) && !isOfShared(one, shared));
-  return [...files, ...strays.map(({ pid, command }) => `process ${pid}: ${command.slice(0, 200)}`)];
+  return [...files, ...strays().map(({ pid, command }) => `process ${pid}: ${command.slice(0, 200)}`)];
+}
+
+/** Lists the run's processes that do not belong to the shared cluster. */
+function strays(): Process[] {
+  const processes = processesOfRun();
+  const shared = processes.filter(isOfCluster);
+  return processes.filter((one) => !shared.includes(one) && !isOfShared(one, shared));
+}
+
+/** macOS has no /proc, so we only look for files there. */
+const processesOfRun = (): Process[] => (existsSync("/proc/self") ? readdirSync("/proc").flatMap(processOfRun) : []);
+
+const isOfCluster = ({ command, cwd }: Process): boolean => sharedCluster.test(`${command} ${cwd}`);
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended meanwhile, or belongs to another user.
+  }
 }
 
 interface Process {
@@ -89,8 +103,8 @@ interface Process {
 const isOfShared = (one: Process, shared: readonly Process[]): boolean => shared.some(({ pid }) => pid === one.parent);
 
 /**
- * A process that names the run's folder, works in it, has it as its own for temporary files or as a
- * mount.
+ * A process that names the run's folder, works in it, or has it as its folder for temporary files
+ * or as a mount.
  */
 function processOfRun(name: string): Process[] {
   if (!/^\d+$/.test(name) || Number(name) === process.pid) return [];
@@ -103,6 +117,6 @@ function processOfRun(name: string): Process[] {
     const parent = Number(/^PPid:\s*(\d+)$/m.exec(readFileSync(`/proc/${name}/status`, "utf8"))?.[1]);
     return [{ pid: Number(name), parent, command, cwd }];
   } catch {
-    return []; // It ended meanwhile, or belongs to somebody else.
+    return []; // It has ended meanwhile, or belongs to another user.
   }
 }

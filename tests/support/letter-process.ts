@@ -1,4 +1,4 @@
-// Asks one question at its terminal once the file named by its argument is there, and prints the
+// Asks one question at its terminal once the file named by its argument exists, and prints the
 // answer.
 import { existsSync } from "node:fs";
 import { createLetterReader } from "../../src/cli/keys/letter-reader.ts";

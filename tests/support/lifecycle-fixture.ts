@@ -21,7 +21,7 @@ import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "./database.ts";
 
-// Sandboxes without processes, behind the port of drivers, with the real database: for the
+// Sandboxes without processes, behind the drivers' port, with the real database, to test the
 // decisions about their lifecycle.
 
 /** A sandbox of the fake machine. */
@@ -42,21 +42,21 @@ export interface FakeSandbox {
 export interface FakeHost {
   readonly sandboxes: Map<string, FakeSandbox>;
   readonly volumes: Map<string, string>;
-  /** The bytes they take; null when they cannot be counted in time. */
+  /** The bytes each one takes; null if they cannot be counted in time. */
   readonly volumeBytes: Map<string, number | null>;
-  /** Whether volumes are kept to their limits. */
+  /** Whether volumes are held to their limits. */
   disk: Enforcement;
-  /** The events of a watch; one that throws has failed. */
+  /** The events of a watch, which has failed if this throws. */
   watch: (signal: AbortSignal) => AsyncIterable<SandboxChange>;
   /** The calls made, such as `stop proj_a`. */
   readonly calls: string[];
-  /** The limits that each sandbox was last asked for with. */
+  /** The limits that each sandbox was last requested with. */
   readonly limits: Map<string, SandboxLimits>;
-  /** How often a volume was counted. */
+  /** How many times a volume was measured. */
   counted: number;
-  /** The most that the last restore might unpack to. */
+  /** The size to which the last restore was limited. */
   restoredWithin: number | null;
-  /** Awaited within each call that changes something, before it has an effect. */
+  /** Awaited within each call that changes something, before it takes effect. */
   meanwhile: (call: string) => Promise<void> | void;
   mostRunning: number;
 }
@@ -64,7 +64,7 @@ export interface FakeHost {
 export interface Lifecycle {
   readonly host: FakeHost;
   readonly warnings: string[];
-  /** The ports of one process; with `other` those of a second one, on connections of its own. */
+  /** The ports of one process; with `other`, those of a second one with its own connections. */
   ports(changes?: {
     policy?: Partial<SandboxPolicy> & { maxRunningPerTenant?: number };
     other?: boolean;
@@ -72,12 +72,12 @@ export interface Lifecycle {
   }): Ports;
   room: { -readonly [Name in keyof MachineRoom]: MachineRoom[Name] };
   pass(ms: number): void;
-  /** A build of this project, which is under way. */
+  /** A running build of this project. */
   build(project: string, tenant?: string): Promise<BuildRow>;
-  /** Its sandbox, started, and its row. */
+  /** Starts its sandbox; returns the sandbox's row. */
   start(build: BuildRow): Promise<SandboxRow>;
   row(projectId: string): Promise<SandboxRow>;
-  /** Names and reasons of the events about sandboxes, in order. */
+  /** Names and reasons of the sandbox events, in order. */
   eventTexts(): Promise<string[]>;
   close(): Promise<void>;
 }
@@ -292,7 +292,7 @@ function guestOf(host: FakeHost, sandbox: FakeSandbox, now: () => number): Guest
   return guest as GuestClient;
 }
 
-/** A store of snapshots in memory. */
+/** Stores snapshots in memory. */
 export function memorySnapshots(): SnapshotStore & { readonly kept: Map<string, Buffer> } {
   const kept = new Map<string, Buffer>();
   return {
@@ -315,7 +315,7 @@ export function memorySnapshots(): SnapshotStore & { readonly kept: Map<string, 
   };
 }
 
-/** The error of a call that must fail. */
+/** Returns the error of a call that must fail. */
 export async function failureOf(work: Promise<unknown>): Promise<WavesmithError> {
   const error = await work.then(
     () => null,

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync, writeSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Pool } from "pg";
@@ -17,22 +17,23 @@ import { stopIdleSandboxes } from "../../src/sandbox-lifecycle/upkeep/idle-sandb
 import { createSandboxReconciler } from "../../src/sandbox-lifecycle/upkeep/reconcile-sandboxes.ts";
 import { checkSandboxes } from "../../src/sandbox-lifecycle/upkeep/sandbox-health.ts";
 import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
-import type { CrashInput, CrashLine } from "./crash-runs.ts";
+import { createDeath, say } from "./crash-death.ts";
+import type { CrashInput } from "./crash-runs.ts";
 import { killGuests } from "./kill-guests.ts";
 
-// One process of the life of a sandbox: created, snapshotted, restored, lost, idle, expired,
-// removed, its snapshots gone. It kills itself at the first of the crash points it is given. It
-// reads what to do next from the database alone, so that any process can take over from any other.
-// Each starts with the work of crons, half a day after the one before. Prints a JSON object a line.
+// One process in the life of a sandbox: created, snapshotted, restored, lost, idle, expired,
+// removed, its snapshots gone. It kills itself at the first crash point of those it is given. It
+// learns what to do next only from the database, so that any process can take over from any other.
+// Each one starts with the crons' work, half a day after the one before. Prints one JSON object per
+// line.
 
-const say = (line: CrashLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 const hour = 60 * 60_000;
 const ttlMs = 100 * 24 * hour;
 const snapshotKeepMs = 100 * ttlMs;
-/** By the guest's clock, which no test moves. */
+/** By the guest's clock, which no test changes. */
 const idleMs = 200;
 
-/** The rows of the engine have no reader of their own. */
+/** No part of the app reads the engine's rows. */
 const database = new Pool({ connectionString: process.env.DATABASE_URL, max: 1 });
 
 interface Life {
@@ -48,17 +49,13 @@ interface Stretch {
   live(life: Life): Promise<unknown>;
 }
 
-async function main({ project, points, occurrence, turn }: CrashInput): Promise<void> {
-  const fired = new Map<string, number>();
+async function main(input: CrashInput): Promise<void> {
+  const { project, turn } = input;
+  const { reach, fired } = createDeath(input);
   const app = await createApp({
     config: loadConfig(process.env),
     warn: (message) => say({ type: "warning", message }),
-    crashPoint: (point) => {
-      fired.set(point, (fired.get(point) ?? 0) + 1);
-      if (!points.includes(point) || fired.get(point) !== occurrence) return;
-      say({ type: "killed", point, fired: [...fired.keys()] });
-      process.kill(process.pid, "SIGKILL");
-    },
+    crashPoint: reach,
   });
   const clock = join(app.config.dataDir, "clock");
   let passed = turn === 0 ? 0 : Number(readFileSync(clock, "utf8"));
@@ -78,10 +75,10 @@ async function main({ project, points, occurrence, turn }: CrashInput): Promise<
   await doAsCronsDo(life);
   await app.close();
   await database.end();
-  say({ type: "ended", status: "completed", reason: null, fired: [...fired.keys()] });
+  say({ type: "ended", status: "completed", reason: null, fired: fired() });
 }
 
-/** Crons repair what a process left that died. Nothing may be half done afterwards. */
+/** Crons repair what a dead process left. Afterwards nothing may be half done. */
 async function doAsCronsDo({ ports, projectId }: Life): Promise<void> {
   await checkSandboxes(ports);
   await createSandboxReconciler(ports, []).reconcile();
@@ -207,7 +204,7 @@ const forgotten: Stretch = {
   },
 };
 
-/** The crons of the engine follow its own clock, so this makes one due. */
+/** The engine's crons follow its own clock, so this makes one due. */
 const ticked: Stretch = {
   isOver: async () => (await cronRuns("status <> 'running'")) > 0,
   async live({ app }) {

@@ -18,7 +18,10 @@ export interface MailReceiver {
   close(): Promise<void>;
 }
 
-/** A real SMTP server that keeps what it is sent; it knows one user, and no mailbox `nobody`. */
+/**
+ * A real SMTP server that keeps the mails it receives. It knows one user, and has no mailbox
+ * `nobody`.
+ */
 export async function createMailReceiver(options: SMTPServerOptions = {}): Promise<MailReceiver> {
   const received: ReceivedMail[] = [];
   let logins = 0;
@@ -47,7 +50,7 @@ export async function createMailReceiver(options: SMTPServerOptions = {}): Promi
     },
     ...options,
   });
-  server.on("error", () => undefined); // a client that leaves in the middle
+  server.on("error", () => undefined); // a client that hangs up in the middle
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.server.address() as AddressInfo;
   return { port, received, logins: () => logins, close: () => new Promise((resolve) => server.close(() => resolve())) };

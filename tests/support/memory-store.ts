@@ -5,16 +5,16 @@ import { nothingSpent, type Spending, totalSpending } from "../../src/domain/mod
 import type { JobLease, JobRow, OutboxRow, Rows, Store, StoreTransaction, Tables } from "../../src/store/port.ts";
 import * as schema from "../../src/store/schema.ts";
 
-// The store's port in memory, for tests that need thousands of builds: keys, defaults and checks
-// are read from the same schema as the tables in Postgres. Transactions run one after another, and
-// one that fails changes nothing. tests/contract/store.test.ts checks it and the real store for the
+// The store's port in memory, for tests that need thousands of builds. Keys, defaults and checks
+// are read from the schema of the tables in Postgres. Transactions run one after another, and one
+// that fails changes nothing. tests/contract/store.test.ts checks it and the real store for the
 // same promises.
 
 type AnyRow = Record<string, unknown>;
 
 /**
- * The conditions of partial indexes and checks are SQL there and repeated here; a name that
- * is not here is a fault.
+ * The conditions of partial indexes and checks are SQL in Postgres and are repeated here. A name
+ * that is missing here is an error.
  */
 const partial: Record<string, (row: AnyRow) => boolean> = {
   one_sandbox_per_project: (row) => row.state !== "removed",
@@ -46,7 +46,7 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
   comment_settled: (row) => (row.state === "resolved" || row.state === "superseded") === (row.settledAt !== null),
   approval_rejected_has_reason: (row) => row.decision === "approved" || row.reason !== null,
 };
-/** Lists of words, which TypeScript checks here. */
+/** Lists of words, which TypeScript checks. */
 const enumerations =
   /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer|api_key_scope|session_kind|audit_via|comment_state|notification_status|ci_check_conclusion|schedule_(status|origin)|pull_request_(status|merge_state))$/;
 
@@ -148,20 +148,20 @@ function unknown(what: string): never {
   throw new Error(`tests/support/memory-store.ts does not know the ${what}`);
 }
 
-/** The state that the stores of several processes share. */
+/** The state that several processes' stores share. */
 export interface MemoryDatabase {
-  /** One process's way to it. */
+  /** Opens one process's store. */
   connect(process?: MemoryProcess): Store;
   /** The rows as they are, for checks. */
   readonly rows: { readonly [Name in keyof Tables]: () => readonly AnyRow[] };
 }
 
 export interface MemoryProcess {
-  /** Awaited before every statement or transaction; a test decides there who goes on. */
+  /** Awaited before every statement or transaction, so that a test decides who goes on. */
   readonly turn?: (name: string) => Promise<void>;
-  /** Called in a transaction before it is committed, and after a statement of its own. */
+  /** Called in a transaction before it commits, and after a single statement. */
   readonly committing?: (name: string) => void;
-  /** Whose it is: what a dead one held alone is free. */
+  /** The process that holds its locks: a dead process's locks are free. */
   readonly owner?: string;
 }
 
@@ -180,7 +180,7 @@ export function createMemoryDatabase(options: {
   const serials: Record<string, number> = {};
   let undo: Map<keyof Tables, AnyRow[]> | null = null;
 
-  /** The rows to write to; a transaction remembers how they were. */
+  /** Returns the rows to write to, after a transaction has saved what they were. */
   const written = (name: keyof Tables): AnyRow[] => {
     if (undo !== null && !undo.has(name)) undo.set(name, [...data[name]]);
     return data[name];
@@ -191,7 +191,7 @@ export function createMemoryDatabase(options: {
   let last: Promise<unknown> = Promise.resolve();
   const atomically = <T>(work: () => Promise<T>): Promise<T> => {
     const mine = last.then(() => alone(work));
-    last = mine.catch(() => undefined); // told to whoever asked for it
+    last = mine.catch(() => undefined); // the caller gets the error
     return mine;
   };
   const alone = async <T>(work: () => Promise<T>): Promise<T> => {
@@ -316,6 +316,11 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
   return {
     ...outside,
     transaction: (name, work) => alone(name, () => work(transaction)),
+    async addedChecks(waveIds) {
+      await turn("gateRuns.added");
+      const runs = await inside.gateRuns.list({ waveId: [...waveIds] });
+      return new Map(runs.flatMap(({ id, evidence }) => (evidence?.added == null ? [] : [[id, evidence.added]])));
+    },
     async modelSpending(buildId) {
       await turn("modelCalls.spending");
       return modelSpending(buildId);
@@ -486,7 +491,7 @@ function matching(shape: Shape, where: object): (row: AnyRow) => boolean {
   for (const [name] of parts) if (!(name in shape.defaults)) throw new WavesmithError("internal", `no column ${name}`);
   return (row) =>
     parts.every(([name, value]) => {
-      // As in SQL, nothing is equal to null but `is null`.
+      // As in SQL, null equals nothing, and only `is null` matches it.
       if (value === null) return row[name] === null;
       return Array.isArray(value) ? row[name] !== null && value.includes(row[name]) : row[name] === value;
     });

@@ -51,7 +51,7 @@ export interface TestModels {
   close(): Promise<void>;
 }
 
-/** The proxy for that project, in front of one server that speaks for every provider. */
+/** The proxy for that project, in front of one server that acts as every provider. */
 export async function openTestModels(
   { store, folder, url }: { store: Store; folder: string; url: string },
   more: Partial<ModelsOptions> = {},
@@ -75,19 +75,19 @@ export async function openTestModels(
 }
 
 export interface Answered {
-  /** 0: the connection ended before there was an answer. */
+  /** 0: the connection ended before an answer came. */
   readonly status: number;
   readonly text: string;
 }
 
 /**
- * One call as an agent makes it; waits until somebody answers at the socket. Never rejects once it
- * was taken.
+ * Makes one call as an agent does, and waits until somebody answers at the socket. Never rejects
+ * once the call was taken.
  */
 export const callModel = (socketPath: string, token: string, body: object): Promise<Answered> =>
   callModelAt({ socketPath, token, path: "/anthropic/v1/messages" }, body);
 
-/** The same call at any provider's path. */
+/** Makes the same call at any provider's path. */
 export function callModelAt(
   at: { socketPath: string; token: string; path: string; headers?: Readonly<Record<string, string>> },
   body: object,

@@ -3,14 +3,14 @@ import { randomIds } from "../../src/domain/ids.ts";
 import { createModels } from "../../src/models/models.ts";
 import { createStore } from "../../src/store/store.ts";
 
-// A process that answers calls of models on a socket and can be killed at any moment. Its argument
-// is JSON. Prints its warnings, one a line.
+// A process that answers model calls on a socket and can be killed at any moment. Its argument is
+// JSON. Prints its warnings, one per line.
 
 export interface ModelProcessInput {
   readonly databaseUrl: string;
   readonly socket: string;
   readonly projectId: string;
-  /** Of the provider `anthropic`. */
+  /** The base URL for the provider `anthropic`. */
   readonly providerUrl: string;
 }
 

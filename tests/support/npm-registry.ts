@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 
-/** The registry that npm uses on this machine; null when it cannot be reached. */
+/** The registry that npm uses on this machine; null if it cannot be reached. */
 export function npmRegistry(): string | null {
   const asked = spawnSync("npm", ["config", "get", "registry"], { encoding: "utf8" });
   if (asked.status !== 0) return null;

@@ -18,14 +18,14 @@ export interface OtlpReceiver {
   /** The accepted spans, in order. */
   readonly spans: ReceivedSpan[];
   readonly headers: Record<string, unknown>[];
-  /** Answers with this status from now on; anything but 200 takes nothing. */
+  /** Answers with this status from now on; anything but 200 accepts nothing. */
   answer(status: number): void;
   /** Requests that were refused. */
   refused(): number;
   close(): Promise<void>;
 }
 
-/** A collector that takes OTLP over HTTP as JSON. */
+/** A collector that accepts OTLP over HTTP as JSON. */
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   const spans: ReceivedSpan[] = [];
   const headers: Record<string, unknown>[] = [];
@@ -65,7 +65,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   };
 }
 
-/** The path from the root of each span, by names; fails for a span without its parent. */
+/** The path from the root to each span, by names; fails for a span without a parent. */
 export function pathsOf(spans: readonly ReceivedSpan[]): string[] {
   const byId = new Map(spans.map((span) => [span.spanId, span]));
   const pathOf = (span: ReceivedSpan): string => {

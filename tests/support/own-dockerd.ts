@@ -1,5 +1,5 @@
-// A separate Docker engine for one test, with its own data roots, which the test may kill; the
-// machine's is left alone. Needs root.
+// A separate Docker engine for one test, with its own data roots, which the test may kill without
+// touching the machine's engine. Needs root.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -12,8 +12,8 @@ const run = promisify(execFile);
 export interface OwnEngine {
   readonly environment: { readonly DOCKER_HOST: string };
   /**
-   * kill -9 of the daemon, with everything that is its own; containers run on until it starts
-   * again.
+   * Kills the daemon with kill -9, and its own processes with it; containers keep running until it
+   * starts again.
    */
   kill(): Promise<void>;
   /** Resolves once it answers. */
@@ -22,14 +22,14 @@ export interface OwnEngine {
   close(): Promise<void>;
 }
 
-/** Starts an engine in the folder, with the sandboxes' image of the machine's engine. */
+/** Starts an engine in the folder, with the sandbox image of the machine's engine. */
 export async function ownDockerd(folder: string): Promise<OwnEngine> {
   const socket = join(folder, "docker.sock");
   const environment = { DOCKER_HOST: `unix://${socket}` };
   const docker = connectEngine(environment);
   let daemon: ChildProcess | null = null;
   const start = async (): Promise<void> => {
-    // Their processes were killed; as long as nobody has reaped them, they would count as running.
+    // Their processes were killed, but count as running until somebody reaps them.
     for (const file of ["docker.pid", "exec/containerd/containerd.pid"]) rmSync(join(folder, file), { force: true });
     daemon = launch(folder, socket);
     await until("the engine answers", () =>
@@ -45,7 +45,7 @@ export async function ownDockerd(folder: string): Promise<OwnEngine> {
     daemon.kill("SIGKILL");
     await ended;
     daemon = null;
-    // The one of the containerd that it had started goes with it.
+    // Its own containerd goes with it.
     await until("its containerd is gone", () => processesOf(folder, "containerd\0--config").length === 0);
   };
   mkdirSync(folder, { recursive: true });
@@ -63,7 +63,7 @@ export async function ownDockerd(folder: string): Promise<OwnEngine> {
       daemon!.kill("SIGTERM");
       await ended;
       await until("everything of it is gone", () => processesOf(folder, "").length === 0);
-      // A daemon that was killed leaves its mounts.
+      // A killed daemon leaves its mounts.
       const mounts = readFileSync("/proc/self/mounts", "utf8")
         .split("\n")
         .map((line) => line.split(" ")[1] ?? "");
@@ -79,8 +79,7 @@ function launch(folder: string, socket: string): ChildProcess {
   const rest = ["--host", `unix://${socket}`, "--pidfile", join(folder, "docker.pid"), "--bridge", "none"];
   try {
     const args = [...roots, ...rest, "--iptables=false", "--ip-forward=false", "--ip-masq=false"];
-    // In a network of its own: with `--bridge none` it would remove the bridge of the machine's
-    // engine.
+    // In its own network: with `--bridge none` it would remove the bridge of the machine's engine.
     return spawn("unshare", ["--net", "dockerd", ...args], { stdio: ["ignore", log, log] });
   } finally {
     closeSync(log);

@@ -1,11 +1,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { findPinned } from "../../src/sandbox/tools/table.ts";
-import { type ProvenAgent, type ProvenDriver, provenAgents, provenDrivers } from "./agent-place.ts";
+import { type ProvenAgent, type ProvenDriver, planSpecOf, provenAgents, provenDrivers } from "./agent-place.ts";
 
-// What was tried with which agent. A run of tests/e2e/agent-proof.test.ts writes each result to
+// What was tried with which agent. Each run of tests/e2e/agent-proof.test.ts writes each result to
 // agent-proof.json as soon as it is known, and the tables of docs/agents.md are made from that
-// file. Results of an agent's earlier version do not count.
+// file. Results of an agent's earlier version, or with another model, do not count.
 
 const inRepository = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 const file = inRepository("tests/support/agent-proof.json");
@@ -24,12 +24,13 @@ interface ProofCell {
 
 function titleOf(agent: ProvenAgent): string {
   const pinned = agent === "builtin" ? null : findPinned(agent);
-  return pinned === null ? "built-in" : `${pinned.title} ${pinned.version}`;
+  const name = pinned === null ? "built-in" : `${pinned.title} ${pinned.version}`;
+  return `${name}, ${planSpecOf(agent).model.split(":")[1]}`;
 }
 
 const readProof = (): Proof => JSON.parse(readFileSync(file, "utf8")) as Proof;
 
-/** Keeps the result of one of these scenarios, and writes it into the table. */
+/** Stores the result of one of these scenarios, and updates the table. */
 export function writeProof({ driver, agent, scenario, result }: ProofCell, scenarios: readonly string[]): void {
   const earlier = readProof();
   const resultOf = (row: string, column: ProvenDriver, of: ProvenAgent): string =>
@@ -49,7 +50,7 @@ export function writeProof({ driver, agent, scenario, result }: ProofCell, scena
   writeFileSync(page, withProof(readFileSync(page, "utf8")));
 }
 
-/** Returns the page with the tables of the kept results. */
+/** Returns the page with the tables of the stored results. */
 export function withProof(text: string): string {
   const proof = readProof();
   return provenDrivers.reduce((before, driver) => withTable(before, driver, proof[driver] ?? {}), text);

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 
-// Plans made from a number, with an oracle: the content of the tree once a given set of their tasks
-// is joined. Only what does not depend on the order of joins is exact; of files that many tasks
+// Plans made from a seed, with an oracle: the content of the tree once a given set of their tasks
+// is joined. Only what does not depend on the order of joins is exact; for files that many tasks
 // write, only the set of lines is known.
 
-/** Numbers that follow from a seed alone (mulberry32). */
+/** Numbers that depend only on the seed (mulberry32). */
 export interface Random {
-  /** An integer from `low` to `high`, both included. */
+  /** An integer from `low` to `high`, inclusive. */
   between(low: number, high: number): number;
   chance(probability: number): boolean;
   pick<T>(list: readonly T[]): T;
@@ -39,8 +39,8 @@ export function createRandom(seed: number): Random {
 }
 
 /**
- * The seeds of a run: WAVESMITH_SEEDS (`7`, `3,9` or `100-140`) when it is set, else these. With it
- * a failing seed is repeated, and more are tried than a normal run has time for.
+ * The seeds of a run: WAVESMITH_SEEDS (`7`, `3,9` or `100-140`) if it is set, otherwise these. Use
+ * it to repeat a failing seed, or to try more than a normal run has time for.
  */
 export function seedsToTry(usual: readonly number[]): number[] {
   const asked = process.env.WAVESMITH_SEEDS;
@@ -63,7 +63,7 @@ export interface RandomTask {
   readonly writes: readonly string[] | null;
 }
 
-/** The effects of tasks on their tree: each has a script and a model of it. */
+/** The effects of tasks on their tree: each has a script and a model. */
 export type Effect =
   | { readonly kind: "write"; readonly path: string; readonly text: string }
   | { readonly kind: "append" | "prepend"; readonly path: string; readonly line: string }
@@ -86,7 +86,7 @@ export interface RandomPlan {
   readonly onTaskFailure: "stop" | "continue";
   readonly tasksPerAgentPerWave: number;
   readonly maxParallelTasks: number;
-  /** The tree once these tasks are joined; the set has the dependencies of all its members. */
+  /** The tree once these tasks are joined; the set includes the dependencies of all its members. */
   treeOf(completed: ReadonlySet<string>): ExpectedTree;
 }
 
@@ -176,7 +176,7 @@ function randomEffects(random: Random, making: Making, of: { key: string; needed
     (_, line) => `${key} line ${line} ${random.between(0, 1e6)}\n`,
   );
   const effects: Effect[] = [{ kind: "write", path: `own/${key}.txt`, text: text.join("") }];
-  // Files that a dependency made to be taken away are nobody's input: they may be gone.
+  // Files that a dependency made to be removed are nobody's input, because they may be gone.
   const inputs = needed.flatMap(output).filter((path) => !path.startsWith("temp/"));
   if (inputs.length > 0 && random.chance(0.8)) effects.push({ kind: "digest", path: `derived/${key}.txt`, of: inputs });
   if (random.chance(0.35)) {
@@ -203,7 +203,7 @@ function lastTask(tasks: readonly RandomTask[]): RandomTask {
   return { key: "last", agent: "default", dependsOn, fate: "succeeds", effects: [{ kind: "generate" }], writes: null };
 }
 
-/** The paths an effect writes. */
+/** The paths that an effect writes. */
 export function pathsOf(effect: Effect): string[] {
   if (effect.kind === "generate") return [generatedPath];
   return effect.kind === "move" ? [effect.path, effect.to] : [effect.path];

@@ -5,17 +5,20 @@ import { hostPlatform, listInstalled, toolsFolder } from "../../src/sandbox/tool
 import { findPinned } from "../../src/sandbox/tools/table.ts";
 import { type FakeAnswer, type FakeCall, type FakeRequest, offersTools } from "./fake-providers.ts";
 
-// Real agents of the registry, installed by .ci/agents (which is `agents install`) outside of the
-// project's dependencies, each into a data directory of its own; and what a model says to make them
-// do something.
+// Real agents of the registry, installed by .ci/agents (which runs `agents install`) outside the
+// project's dependencies, each into its own data directory; and what a model answers to make them
+// act.
 
 export const realAgents = ["claude", "codex", "gemini", "opencode"] as const;
 export type RealAgent = (typeof realAgents)[number];
 
 const cache = fileURLToPath(new URL("../../node_modules/.cache/wavesmith-agents", import.meta.url));
 
-/** The folder `tools` of a data directory with only this agent. */
-export const toolsOf = (name: RealAgent): string => join(cache, name, "tools");
+/** A data directory with only this agent. */
+export const dataDirectoryOf = (name: RealAgent): string => join(cache, name);
+
+/** The folder `tools` of that data directory. */
+export const toolsOf = (name: RealAgent): string => join(dataDirectoryOf(name), "tools");
 
 /** The agents that are not installed in their pinned version. */
 export const lackingAgents = (): string[] =>
@@ -25,25 +28,26 @@ export const lackingAgents = (): string[] =>
     return installed[0]?.version !== findPinned(name)?.version;
   });
 
-/** The agent as a plan writes it. */
+/** The agent as a plan names it. */
 export const specOf = (name: RealAgent) => ({
   runtime: "acp",
   command: findPinned(name)!.command,
   model: models[name],
 });
 
-/** A command line that starts it outside of a sandbox. */
+/** A command line that starts it outside a sandbox. */
 export const startOf = (name: RealAgent): string =>
   `exec '${toolsFolder(join(cache, name), hostPlatform())}/bin/'${findPinned(name)!.command}`;
 
+/** The models that the README names for them. */
 export const models: Readonly<Record<RealAgent, string>> = {
-  claude: "anthropic:claude-sonnet-4-5",
+  claude: "anthropic:claude-sonnet-5",
   codex: "openai:gpt-6-sol",
-  gemini: "google:gemini-2.5-pro",
-  opencode: "anthropic:claude-sonnet-4-5",
+  gemini: "google:gemini-3.8-flash",
+  opencode: "anthropic:claude-sonnet-5",
 };
 
-/** Codex's models of today call tools by a program, and older ones (gpt-5) one by one. */
+/** Codex's current models call tools through a program, and older ones (gpt-5) one by one. */
 export const codexProgram = (code: string): FakeCall => ({ name: "exec", input: code });
 
 const codexCommand = (command: string): FakeCall =>
@@ -73,9 +77,9 @@ const calls: Readonly<
 export const callsOf = (name: RealAgent) => calls[name];
 
 /**
- * A model that makes these calls, one a turn, and then says "done". What agents ask besides, such
- * as a title for the session, has no tools and gets a word. Every answer takes 100 tokens in and 20
- * out.
+ * A model that makes these calls, one per turn, and then says "done". An agent's other requests,
+ * such as for a session's title, offer no tools and get a word. Every answer costs 100 tokens in
+ * and 20 out.
  */
 export function scriptedModel(steps: readonly FakeCall[]): (request: FakeRequest) => FakeAnswer {
   let at = 0;

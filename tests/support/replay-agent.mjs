@@ -9,7 +9,7 @@ const messages = readFileSync(file, "utf8")
   .split("\n")
   .filter((line) => line !== "")
   .map((line) => JSON.parse(line));
-/** The client's ids, by those that were recorded. */
+/** The client's ids, by the recorded ones. */
 const ids = new Map();
 let at = 0;
 
@@ -23,7 +23,8 @@ function send() {
 
 createInterface({ input: process.stdin }).on("line", (line) => {
   const message = JSON.parse(line);
-  // What the client sends at its own time, such as a cancel, may come a message earlier or later.
+  // What the client sends at a time of its own, such as a cancel, may come a message earlier or
+  // later.
   const wanted = messages.findIndex(({ from, message: { method } }, index) => {
     return index >= at && from === "client" && method === message.method;
   });

@@ -8,10 +8,12 @@ export type Requirement =
   | "postgres-server"
   | "chromium"
   | "agents"
+  | "zsh"
+  | "fish"
   | "terminal";
 
 const probes: Record<Requirement, () => boolean> = {
-  // Namespaces may be denied although the program is there, so it is tried.
+  // Namespaces may be denied even if the program is installed, so we try it.
   bubblewrap: () =>
     spawnSync("bwrap", ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "true"], { stdio: "ignore" })
       .status === 0,
@@ -19,13 +21,15 @@ const probes: Record<Requirement, () => boolean> = {
   "docker-compose": () => spawnSync("docker-compose", ["version"], { stdio: "ignore" }).status === 0,
   "postgres-server": () => process.env.WAVESMITH_TEST_DATABASE_URL !== undefined,
   agents: () => lackingAgents().length === 0,
-  // A terminal of its own for a test, by util-linux.
+  // util-linux gives a test its own terminal.
   terminal: () => spawnSync("script", ["-qec", "true", "/dev/null"], { stdio: "ignore" }).status === 0,
+  zsh: () => spawnSync("zsh", ["-f", "-c", "true"]).status === 0,
+  fish: () => spawnSync("fish", ["--no-config", "-c", "true"]).status === 0,
   chromium: () => spawnSync("chromium", ["--version"], { stdio: "ignore" }).status === 0,
 };
 
 /**
- * What Docker lacks was determined before the run (docker.ts), once for all of its files. Empty:
+ * What Docker lacks was found out before the run (docker.ts), once for all test files. Empty:
  * nothing.
  */
 const dockerLack = (): string | null => {
@@ -36,8 +40,8 @@ const dockerLack = (): string | null => {
 const found = new Map<Requirement, boolean>();
 
 /**
- * Whether everything named is on this machine: for `describe.runIf(requires("bubblewrap"))`. Says
- * loudly what is skipped; with WAVESMITH_REQUIRE=all (as in CI) a lack is a failure instead.
+ * Whether everything named is on this machine, for `describe.runIf(requires("bubblewrap"))`. Says
+ * loudly what is skipped; with WAVESMITH_REQUIRE=all (as in CI) anything missing is a failure.
  */
 export function requires(...what: Requirement[]): boolean {
   const lacking = what.filter((name) => {

@@ -39,7 +39,7 @@ interface State {
 
 const sessions = new Map<string, State>();
 const memory = resolve(process.env.HOME ?? "/tmp", "scripted-sessions.json");
-// Like real agents: the option that asks least comes first.
+// Like real agents, lists the option that grants least first.
 const options: PermissionOption[] = [
   { optionId: "always", name: "Always", kind: "allow_always" },
   { optionId: "once", name: "Once", kind: "allow_once" },
@@ -99,7 +99,7 @@ async function act(line: string, turn: Turn): Promise<StopReason | null> {
       process.stdout.write(`${text}\n`);
       return null;
     case "crash":
-      process.stderr.write("scripted: crashing\n");
+      process.stderr.write("scripted: crashing\n    at run (/agent.mjs:1:2)\n");
       process.exit(7);
       break;
     case "hang":
@@ -165,7 +165,7 @@ async function call(title: string, rawInput: object, { tell }: Turn): Promise<st
 }
 
 /**
- * As Claude Code and opencode tell of a call: its input comes later, and its result with its end.
+ * As Claude Code and opencode report a call: its input comes later, and its result when it ends.
  */
 async function bareCall(word: string, at: number, { tell }: Turn): Promise<void> {
   calls += 1;

@@ -16,7 +16,7 @@ export interface WebhookReceiver {
   close(): Promise<void>;
 }
 
-/** A real HTTP server that keeps what it is sent. */
+/** A real HTTP server that keeps what it receives. */
 export async function createWebhookReceiver(): Promise<WebhookReceiver> {
   const received: Received[] = [];
   const server = createServer((request, response) => {

@@ -9,20 +9,24 @@ import { usualToken } from "./github-state.ts";
 
 export const webhookSecret = "s3cret-of-github";
 
-/** A server that builds for every project, with GitHub on loopback, which sends it webhooks. */
+/** A server that builds for every project, with a GitHub on loopback that sends it webhooks. */
 export interface WebhookSite {
   readonly github: GitHubServer;
   readonly fixture: BuildFixture;
   readonly server: RunningServer;
-  /** Sends a webhook as GitHub does, of `octo/app` unless the payload names a repository. */
+  /** Sends a webhook as GitHub does, for `octo/app` unless the payload names a repository. */
   send(
     event: string,
     payload: object,
     options?: { id?: string; by?: string },
   ): Promise<{ status: number; body: Record<string, unknown> }>;
-  /** The answers of a function's runs so far, such as `forge-push`, once none is under way. */
+  /** The answers of a function's runs so far, such as `forge-push`, once none is running. */
   answers(functionId: string): Promise<string[]>;
-  /** Waits for a build to be stored and then to end. */
+  /** When the waiting runs of a function go on. */
+  waits(functionId: string): Promise<Date[]>;
+  /** Makes their waiting times end now. */
+  passWaits(): Promise<void>;
+  /** Waits until a build is stored and has ended. */
   ended(buildId: string): Promise<BuildRow>;
   close(): Promise<void>;
 }
@@ -61,6 +65,14 @@ export async function createWebhookSite(env: Record<string, string> = {}): Promi
       };
       await expect.poll(async () => (await runs()).every(({ status }) => status !== "running"), patient).toBe(true);
       return (await runs()).map(({ output }) => String((output as { answer?: string } | null)?.answer));
+    },
+    async waits(functionId) {
+      const text = "select due_at from engine.jobs where kind = 'timer' and function_id like $1";
+      const { rows } = await pool.query<{ due_at: Date }>(text, [`%${functionId}`]);
+      return rows.map((row) => row.due_at);
+    },
+    async passWaits() {
+      await pool.query("update engine.jobs set due_at = now() where kind = 'timer'");
     },
     async ended(id) {
       await expect.poll(() => app.store.builds.find({ id }), patient).not.toBeNull();

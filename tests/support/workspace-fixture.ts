@@ -23,7 +23,7 @@ export interface WorkspaceFixture {
   git(...args: string[]): string;
   /** The absolute path of something on the volume. */
   at(...path: string[]): string;
-  /** Makes a commit of these files (null: removed) on `parent`, in the authority. */
+  /** Commits these files (null: removed) on top of `parent`, in the authority. */
   commit(parent: Sha | null, files: Files): Sha;
   /** The files of a commit with their text. */
   filesOf(sha: Sha): Record<string, string>;
@@ -33,7 +33,7 @@ export interface WorkspaceFixture {
   dispose(): Promise<void>;
 }
 
-/** A workspace with an empty project in a temporary folder, and a volume. */
+/** Creates a workspace with an empty project in a temporary folder, and a volume. */
 export async function createWorkspaceFixture(
   options: { crashPoint?: (name: string) => void; prepared?: boolean } = {},
 ): Promise<WorkspaceFixture> {
@@ -101,7 +101,7 @@ const testEnvironment = {
   GIT_COMMITTER_DATE: "@1700000000 +0000",
 };
 
-/** Git in a folder, as a person would run it. */
+/** Runs git in a folder, as a person would. */
 export function gitIn(folder: string, ...args: string[]): string {
   const options = {
     cwd: folder,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { agentFileNames, agentFilesAmong, isAgentFile } from "../../src/domain/paths/agent-files.ts";
 
 describe("files that agents take as instructions", () => {
-  it.each(agentFileNames)("are known at any depth, with what is in them: %s", (name) => {
+  it.each(agentFileNames)("are recognised at any depth, with everything in them: %s", (name) => {
     for (const path of [name, `a/b/${name}`, `${name}/inner/file.md`, name.toUpperCase()])
       expect(isAgentFile(path), path).toBe(true);
   });
@@ -48,7 +48,7 @@ describe("files that agents take as instructions", () => {
     expect(agentFilesAmong([path], [glob])).toEqual([{ file: path, declared }]);
   });
 
-  it("are also what a link of such a name leads to", () => {
+  it("include the target of a link with such a name", () => {
     const links = [
       { path: "CLAUDE.md", target: "docs/guide.md" },
       { path: ".claude", target: "tools/ai" },

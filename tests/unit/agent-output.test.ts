@@ -7,8 +7,8 @@ import { maxActivities } from "../../src/domain/events/activity.ts";
 const event = (body: AgentEventBody): string =>
   JSON.stringify({ wavesmith: 1, at: "2026-01-01T00:00:00.000Z", ...body });
 
-describe("what an agent tells of itself", () => {
-  it("is read beside ordinary output, as a person sees it", () => {
+describe("what an agent reports about itself", () => {
+  it("is read from among ordinary output, as a person sees it", () => {
     const output = [
       event({ kind: "session", agent: "scripted 1", resumed: true, model: "m" }),
       event({ kind: "message", text: "I begin." }),
@@ -41,7 +41,7 @@ describe("what an agent tells of itself", () => {
     expect(agentEndOf(output)).toEqual({ end: "model-error", detail: "400" });
   });
 
-  it("has the real input of a call, and its latest call as its last action", () => {
+  it("includes a call's real input, with the latest call as the last action", () => {
     const call = { kind: "tool", id: "1", title: "bash", input: "npm test", action: "execute", paths: [] } as const;
     const begun = event({ ...call, status: "pending" });
     const failed = event({ ...call, title: "Read a.txt", input: "a.txt", status: "failed" });
@@ -82,7 +82,7 @@ describe("what an agent tells of itself", () => {
     expect(reportable(many, maxActivities)).toEqual([]);
   });
 
-  it("is never taken from a line that only looks like it", () => {
+  it("is never read from a line that only looks like a report", () => {
     for (const line of [
       '{"wavesmith":1,"kind":"end"',
       '{"wavesmith":1,"at":"x","kind":"end","end":"perfect","detail":""}',

@@ -152,7 +152,7 @@ describe("a task's context pack", () => {
     );
   });
 
-  it("tells what dependencies did, cut to size, why the last attempt failed and what conflicted", () => {
+  it("says what dependencies did, cut to size, why the last attempt failed and what conflicted", () => {
     const { prompt } = agents.taskPack(
       taskContext({
         attempt: 2,
@@ -180,7 +180,7 @@ describe("a task's context pack", () => {
     expect(prompt).toContain("### silent: Silent");
   });
 
-  it("is the same as data in its task file", () => {
+  it("has the same data in its task file", () => {
     const conflicts = [{ paths: ["a"], detail: "b" }];
     const dependencies = [{ key: "schema", title: "Schema", summary: "s", changedFiles: ["m"] }];
     const file = JSON.parse(agents.taskPack(taskContext({ attempt: 3, dependencies, conflicts })).taskFile);
@@ -275,7 +275,7 @@ describe("fences", () => {
     expect(fence("x", "a\u001b[31mb\u0007\u202ec\r\nd")).toBe("```data x\nabc\nd\n```");
   });
 
-  it("keep placeholders of others as they are", () => {
+  it("keep others' placeholders unchanged", () => {
     const { prompt } = agents.taskPack(taskContext({ task: task({ instructions: "Write {{title}} and $& and $1." }) }));
     expect(prompt).toContain("Write {{title}} and $& and $1.");
     expect(() => render("{{missing}}", {})).toThrow(/missing/);
@@ -396,7 +396,7 @@ describe("an agent's stage", () => {
       expect(readFileSync(join(root, "trees/bld_1/api.1/made"), "utf8")).toBe("one\n");
     });
 
-    it("a program reads its task and hands in a result", () => {
+    it("a program reads its task and submits a result", () => {
       const program = `const fs = require("node:fs"); const t = JSON.parse(fs.readFileSync(process.env.WAVESMITH_TASK_FILE, "utf8"));
         const prompt = fs.readFileSync(0, "utf8");
         fs.writeFileSync(process.env.WAVESMITH_RESULT_FILE, JSON.stringify({ summary: t.task.id + " " + prompt.slice(0, 15) + " " + (process.cwd() === fs.realpathSync(process.env.WAVESMITH_WORKSPACE)) }));`;
@@ -432,7 +432,7 @@ describe("what an agent said last", () => {
   const says = (text: string) => line({ kind: "message", text });
   const does = line({ kind: "tool", id: "1", title: "Read a", action: "read", status: "completed", paths: [] });
 
-  it("is all it said since it last did something", () => {
+  it("is everything it said since its last action", () => {
     const output = [
       says("I shall read a."),
       does,
@@ -446,11 +446,11 @@ describe("what an agent said last", () => {
     expect(agents.lastMessage(output.join("\n"))).toBe("I read a.\nIt is fine.");
   });
 
-  it("is what it said before, when it ended by doing something", () => {
+  it("is what it said before its last action, if it ended with one", () => {
     expect(agents.lastMessage([says("I write a."), does].join("\n"))).toBe("I write a.");
   });
 
-  it("is at most 2,000 characters, and nothing when it said nothing", () => {
+  it("is at most 2,000 characters, and empty if it said nothing", () => {
     expect(agents.lastMessage(says("x".repeat(5_000)))).toHaveLength(2_000);
     for (const output of ["", "plain words", does, says("  ")]) expect(agents.lastMessage(output)).toBeNull();
   });

@@ -19,7 +19,7 @@ const usd = { limits: { budget: { usd: 1 } } };
 describe("the models of a plan", () => {
   it("are named by provider and model, with the built-in agent", () => {
     expect(check({ agents: { backend: builtin() } })).toThrow(/agents.backend.model: somebody is not a model/);
-    // Once, although the task, its fixes and others besides are done by it.
+    // Reported once, although the agent does the task, its fixes and more.
     expect(check({ agents: { default: builtin("claude") } })).toThrow(
       /^agents.default.model: claude is not a model.*$/,
     );

@@ -21,7 +21,7 @@ describe("what a plan runs before any task has written it", () => {
     return sourceWarnings(plan!, ownRepository);
   };
 
-  it("is named where the source does not have it", async () => {
+  it("is named if the source does not have it", async () => {
     expect(
       await warnings({
         setup: { run: "npm ci" },
@@ -53,7 +53,7 @@ describe("what a plan runs before any task has written it", () => {
     ]);
   });
 
-  it("is not guessed: what the source has, what a task may have made by then, and longer scripts", async () => {
+  it("is not named if the source has it, a task may have created it by then, or a longer script runs it", async () => {
     expect(
       await warnings({
         setup: { run: "npm install", cache: ["package.json"] },

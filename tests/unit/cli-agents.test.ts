@@ -27,7 +27,7 @@ describe("what an agent needs and does not have", () => {
     ]);
   });
 
-  it("is what it complained of when it is there and does not answer", () => {
+  it("is what it complained about if it is installed but does not answer", () => {
     const broken = { answers: false, program: "/usr/bin/codex-acp", problem: "no such library" } as const;
     expect(reportOf(agent, broken, new Map()).lacks[0]).toMatchObject({ what: "no such library" });
   });

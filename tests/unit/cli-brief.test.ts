@@ -7,7 +7,7 @@ describe("the lines shown with a brief", () => {
   it("is a budget by the names of a plan's, one limit or several", () => {
     expect(budgetFrom("usd=5")).toEqual({ usd: 5 });
     expect(budgetFrom("usd=0.5, tokens=2e6,wallClock=2h")).toEqual({ usd: 0.5, tokens: 2_000_000, wallClock: "2h" });
-    // Whether these are limits the plan's own check says.
+    // The plan's own check decides whether these are limits.
     expect(budgetFrom("euro=5,tokens=many")).toEqual({ euro: 5, tokens: "many" });
   });
 
@@ -29,7 +29,7 @@ describe("the lines shown with a brief", () => {
     );
   });
 
-  it("is a prompt's file, which has to be there", async () => {
+  it("is a prompt file, which has to exist", async () => {
     await expect(promptFrom("/no/where.md")).rejects.toMatchObject({
       code: "usage",
       message: expect.stringContaining("/no/where.md"),

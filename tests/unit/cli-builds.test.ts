@@ -2,10 +2,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { runCommandLine } from "../../src/cli/main.ts";
-import { createOutput } from "../../src/cli/output/output.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { createStore } from "../../src/store/store.ts";
+import { runHere } from "../support/command-line.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 
 describe("the list of builds", () => {
@@ -44,18 +43,9 @@ describe("the list of builds", () => {
   });
 
   async function builds(...words: string[]): Promise<{ stdout: string; stderr: string }> {
-    const written = { stdout: "", stderr: "" };
-    const stream = (name: keyof typeof written) => ({
-      write: (text: string, done?: () => void) => {
-        written[name] += text;
-        done?.();
-        return true;
-      },
-      on: () => undefined,
-    });
-    const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
     const environment = { DATABASE_URL: database.url, WAVESMITH_DATA: folder };
-    expect(await runCommandLine(["builds", ...words], out, environment)).toBe(0);
+    const { code, ...written } = await runHere(["builds", ...words], environment);
+    expect(code).toBe(0);
     return written;
   }
 
@@ -67,7 +57,7 @@ describe("the list of builds", () => {
     expect(JSON.parse((await builds("--project", "many", "--json")).stdout)).toMatchObject({ more: true });
   });
 
-  it("says what each and all of them have spent on models", async () => {
+  it("says what each of them, and all together, have spent on models", async () => {
     const store = createStore(database.pool);
     await store.buildSpending.insert({ buildId: "bld_few50", spentTokens: 12_000, spentMicroUsd: 420_000 });
     await store.buildSpending.insert({ buildId: "bld_few49", spentTokens: 500, unpricedCalls: 2 });

@@ -7,33 +7,19 @@ import { statusJson } from "../../src/api/build-status.ts";
 import { createLineSplitter } from "../../src/cli/builds/log-reader.ts";
 import { isWell } from "../../src/cli/commands/doctor.ts";
 import { watchInterrupts } from "../../src/cli/interrupts.ts";
-import { runCommandLine } from "../../src/cli/main.ts";
 import { describeError } from "../../src/cli/output/errors.ts";
 import { exitCodeForError, exitCodeOf } from "../../src/cli/output/exit-codes.ts";
 import { ago, bytesText, clock, count, duration, harmless, table } from "../../src/cli/output/format.ts";
 import { createHints } from "../../src/cli/output/hints.ts";
-import { createOutput } from "../../src/cli/output/output.ts";
 import { watchPreview } from "../../src/cli/preview/show-preview.ts";
 import { statusLines } from "../../src/cli/view/status-lines.ts";
-import type { BuildView } from "../../src/coordinator/build/read-build.ts";
+import type { BuildView } from "../../src/coordinator/build/build-view.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import { shellWord } from "../../src/domain/shell-word.ts";
+import { runHere } from "../support/command-line.ts";
 import { attempt, gate, moment, view, wave } from "./cli-views.ts";
 
-/** Runs the command line in this process, with what it wrote. */
-async function run(...words: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const written = { stdout: "", stderr: "" };
-  const stream = (name: keyof typeof written) => ({
-    write: (text: string, done?: () => void) => {
-      written[name] += text;
-      done?.();
-      return true;
-    },
-    on: () => undefined,
-  });
-  const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
-  return { code: await runCommandLine(words, out, {}), ...written };
-}
+const run = (...words: string[]) => runHere(words);
 
 describe("the command line", () => {
   it.each([
@@ -41,12 +27,12 @@ describe("the command line", () => {
     [["status", "--jsn"], /unknown option '--jsn'\n\(Did you mean --json\?\)/],
     [["build"], /build needs a plan file, or a brief/],
     [["build", "x.yaml", "--brief", "a shop"], /a build has a plan file or a brief/],
-    [["build", "x.yaml", "--yes"], /--yes goes with --brief alone/],
-    [["build", "--source", "."], /--source goes with --brief alone/],
-    [["build", "x.yaml", "--budget", "usd=5"], /--budget goes with --brief alone/],
-    [["build", "x.yaml", "--planner-prompt", "p.md"], /--planner-prompt goes with --brief alone/],
+    [["build", "x.yaml", "--yes"], /--yes needs --brief/],
+    [["build", "--source", "."], /--source needs --brief/],
+    [["build", "x.yaml", "--budget", "usd=5"], /--budget needs --brief/],
+    [["build", "x.yaml", "--planner-prompt", "p.md"], /--planner-prompt needs --brief/],
     [["builds", "--server", "nowhere"], /nowhere is not the address of a server/],
-    [["builds", "--server", "http://x", "--data", "y"], /--server and --data exclude each other/],
+    [["builds", "--server", "http://x", "--data", "y"], /--server and --data cannot be used together/],
     [["serve", "--server", "http://x"], /works on a data directory, not on the server http:\/\/x: it starts one/],
     [["backup", "b.tgz", "--server", "http://x"], /works on a data directory.*: a backup holds the keys/],
     [["restore", "b.tgz", "--server", "http://x"], /works on a data directory.*: it makes a new data directory/],
@@ -55,7 +41,10 @@ describe("the command line", () => {
     [["prices", "--server", "http://x"], /works on a data directory.*: prices are a file/],
     [["prices", "update", "--server", "http://x"], /works on a data directory.*: prices are a file/],
     [["agents", "install", "codex", "--server", "http://x"], /works on a data directory.*: it installs a program/],
-    [["sandbox", "image", "build", "--server", "http://x"], /works on a data directory.*: it builds with the Docker/],
+    [
+      ["sandbox", "image", "build", "--server", "http://x"],
+      /works on a data directory.*: it builds with this machine's Docker/,
+    ],
     [["builds", "--sandbox", "moon"], /there is no sandbox driver moon/],
     [["builds", "--engine", "steam"], /steam/],
     [["answer"], /missing required argument 'build'\n.*wavesmith answer --help/],
@@ -107,7 +96,7 @@ describe("the command line", () => {
     }
   });
 
-  it("takes what would move the cursor out of a plan's own words", async () => {
+  it("removes from a plan's texts whatever would move the cursor", async () => {
     const folder = mkdtempSync(join(tmpdir(), "wavesmith-cli-"));
     try {
       writeFileSync(join(folder, "plan.json"), JSON.stringify({ name: "far", "\u001b[2J": 1, tasks: [] }));
@@ -179,7 +168,7 @@ describe("errors and hints", () => {
     expect(describeError(error, { verbose: true, hints })).toContain("WavesmithError: it is running\n    at ");
   });
 
-  it("name the data directory once, and npm's way for somebody who came by npm", () => {
+  it("name the data directory once, and npm's form of a command for people who use npm", () => {
     expect(hints.rewrite(hints.command("retry bld_1"))).toBe("wavesmith retry bld_1 --data 'my data'");
     const npm = createHints({ environment: { npm_lifecycle_event: "demo" } });
     expect(npm.command("retry bld_1")).toBe("npm run wavesmith -- retry bld_1");
@@ -189,7 +178,7 @@ describe("errors and hints", () => {
     expect(npm.rewrite(npm.command("retry bld_1"))).toBe("npm run wavesmith -- retry bld_1");
   });
 
-  it("are typed as they stand for sandboxes, too: with the data directory, before what runs inside", () => {
+  it("can be typed unchanged for sandboxes, too: the data directory comes before the command to run", () => {
     expect(hints.rewrite("remove caches: wavesmith sandbox exec shop -- rm -rf ../cache/setup; or raise it")).toBe(
       "remove caches: wavesmith sandbox exec shop --data 'my data' -- rm -rf ../cache/setup; or raise it",
     );
@@ -211,7 +200,7 @@ describe("Ctrl-C", () => {
     return { on, off: () => undefined, send: (signal: string) => listeners.get(signal)!() };
   }
 
-  it("counts once when npm hands on what the terminal has sent already, and twice when typed twice", () => {
+  it("counts once when npm passes on what the terminal has already sent, and twice when typed twice", () => {
     let now = 0;
     const signals = source();
     const interrupts = watchInterrupts(signals, () => now);
@@ -247,7 +236,7 @@ describe("Ctrl-C", () => {
     expect(interrupts.count).toBe(2);
   });
 
-  it("is reported also to a listener that registers afterwards", () => {
+  it("is also reported to a listener that registers afterwards", () => {
     const signals = source();
     const interrupts = watchInterrupts(signals);
     signals.send("SIGTERM");
@@ -413,7 +402,7 @@ describe("a build as JSON", () => {
       now: moment(9),
     };
     const lines = statusLines(view(), options).map((line) => line.text);
-    expect(lines).toContain("  interrupted: no process drives it. To continue: wavesmith resume bld_1");
+    expect(lines).toContain("  interrupted: no process is driving it. To continue: wavesmith resume bld_1");
     expect(statusJson(view(), options)).toMatchObject({ interrupted: true, status: "running", buildId: "bld_1" });
   });
 });
@@ -434,7 +423,7 @@ describe("a preview that is shown", () => {
     expect(await watch({ status: "dead" })).toEqual({ why: "it is dead", said: [] });
   });
 
-  it("is watched on, and said so, when it died and is started again", async () => {
+  it("is still watched, with a message, when it died and is started again", async () => {
     const { why, said } = await watch(
       { status: "ready" },
       { status: "starting", port: 2 },
@@ -475,11 +464,11 @@ describe("small things", () => {
     ).toEqual(["a     b", "long  c"]);
   });
 
-  it("take control characters and escapes out of what others wrote, and keep its lines", () => {
+  it("remove control characters and escapes from others' text, and keep its lines", () => {
     expect(harmless("a\x1b[31mb\x1b[0m\r\nc\x07\td\x9bK")).toBe("ab\nc\td");
   });
 
-  it("put lines together that came in pieces", () => {
+  it("join lines that came in pieces", () => {
     const splitter = createLineSplitter();
     expect(splitter.take("a", "one\ntw")).toEqual(["one"]);
     expect(splitter.take("b", "other\n")).toEqual(["other"]);

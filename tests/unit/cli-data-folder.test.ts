@@ -30,7 +30,7 @@ describe("the data directory", () => {
     expect(findDataFolder(at("tree"))).toBe(at("tree", ".wavesmith"));
   });
 
-  it("is no file of that name", () => {
+  it("is not a file of that name", () => {
     writeFileSync(at("repo", ".wavesmith"), "");
     expect(findDataFolder(at("repo", "packages"))).toBe(at("repo", "packages", ".wavesmith"));
   });

@@ -48,14 +48,14 @@ describe("decisions by keys", () => {
   it("approve by a letter and Enter, typed after the question", async () => {
     const { decision, said, drain, type, listens } = asked(["approve", "reject"]);
     expect(said).toEqual(["a and Enter: approve  r and Enter: reject  Ctrl-C: leave it"]);
-    type("r\rr\r"); // What the terminal held.
+    type("r\rr\r"); // Typed before the question.
     await drain();
     type("t\ra\r");
     expect(await decision).toEqual({ is: "approve" });
     expect(listens()).toBeNull();
   });
 
-  it("reject with a reason, which nothing typed before it becomes", async () => {
+  it("reject with a reason, which never includes earlier input", async () => {
     const { decision, said, drain, type } = asked(["approve", "reject"]);
     await drain();
     type("r\rnot this\r");

@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { driverCheck } from "../../src/cli/commands/doctor.ts";
-import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { lackingDriver } from "../../src/cli/parts.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { withCommandApart } from "../../src/cli/sandbox-commands.ts";
 import { checkGit } from "../../src/workspace/authority/git.ts";
+import { runHere } from "../support/command-line.ts";
 
-// Machines that lack something: what commands print, and that they leave nothing behind.
+// Machines that lack something: what commands print there, and that they leave nothing behind.
 
 let folder = "";
 beforeEach(() => {
@@ -40,26 +40,9 @@ function breaking() {
   };
 }
 
-function sink() {
-  const written = { stdout: "", stderr: "" };
-  const stream = (name: keyof typeof written) => ({
-    write: (text: string, done?: () => void) => {
-      written[name] += text;
-      done?.();
-      return true;
-    },
-    on: () => undefined,
-  });
-  const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
-  return { out, written };
-}
+const run = (environment: Record<string, string>, ...words: string[]) => runHere(words, environment);
 
-async function run(environment: Record<string, string>, ...words: string[]) {
-  const { out, written } = sink();
-  return { code: await runCommandLine(words, out, environment), ...written };
-}
-
-/** A folder for PATH with a git that reports this version. */
+/** Creates a folder for PATH with a git that reports this version. */
 function gitOf(version: string): string {
   writeFileSync(join(folder, "git"), `#!/bin/sh\necho "git version ${version}"\n`);
   chmodSync(join(folder, "git"), 0o755);
@@ -67,7 +50,7 @@ function gitOf(version: string): string {
 }
 
 describe("git", () => {
-  it("is too old or missing: says which, and how to install it", async () => {
+  it("says whether it is too old or missing, and how to install it", async () => {
     expect(await checkGit({ PATH: gitOf("2.38.1") })).toEqual([]);
     expect(await checkGit({ PATH: gitOf("2.30.2") })).toEqual([
       {
@@ -93,7 +76,7 @@ describe("git", () => {
     expect(() => mkdirSync(data)).not.toThrow();
   });
 
-  it("makes no sandbox driver look as if it could build, nor its own fault that driver's", () => {
+  it("does not make a sandbox driver look usable, or look at fault itself", () => {
     expect(driverCheck("local", [], { gitLacks: true, dockerRuntime: null })).toMatchObject({
       ok: false,
       detail: expect.stringContaining("git"),
@@ -111,7 +94,7 @@ describe("git", () => {
 describe("a driver that does not work", () => {
   const naming = (text: string): number => text.split("--sandbox local-unsafe").length - 1;
 
-  it("has the way without isolation named once", () => {
+  it("names the driver without isolation once", () => {
     const of = (remedy: string) => lackingDriver("local", [{ what: "x", remedy }]);
     const text = (error: ReturnType<typeof of>) => `${error.message}\n${error.remedy}`;
     expect(naming(text(of("sysctl -w a=1")))).toBe(1);
@@ -155,7 +138,7 @@ describe("a failure under --json", () => {
     expect(ended.stderr).toContain("cannot be used");
   });
 
-  it("is one also when the command line is wrong", async () => {
+  it("is also one if the command line is wrong", async () => {
     const ended = await run({}, "builds", "--jso", "--json");
     expect(JSON.parse(ended.stdout)).toMatchObject({ type: "error", code: "usage" });
     expect((await run({}, "builds", "--help", "--json")).stdout).not.toContain('"type"');
@@ -177,10 +160,12 @@ describe("the name of a project", () => {
 });
 
 describe("a command in a sandbox", () => {
-  const program = createProgram({ out: sink().out, environment: {}, version: "0", done: () => undefined });
+  const { stream } = breaking();
+  const out = createOutput({ stdout: stream, stderr: stream, environment: {} });
+  const program = createProgram({ out, environment: {}, version: "0", done: () => undefined });
   const apart = (text: string): string => withCommandApart(program, text.split(" ")).join(" ");
 
-  it("has its own options, and ours stand before it", () => {
+  it("has its own options, after ours", () => {
     expect(apart("sandbox exec shop ls -la --data x")).toBe("sandbox exec shop -- ls -la --data x");
     expect(apart("--data d sandbox --json exec shop --data=e node --version")).toBe(
       "--data d sandbox --json exec shop --data=e -- node --version",
@@ -205,13 +190,13 @@ describe("a closed output", () => {
     expect([closings, written.join("")]).toEqual([1, ""]);
   });
 
-  it("is not what any other trouble of the stream is taken for", () => {
+  it("is not confused with other errors of the stream", () => {
     const { stream, fail } = breaking();
     createOutput({ stdout: stream, stderr: breaking().stream, environment: {} });
     expect(() => fail("EBADF")).toThrow("EBADF");
   });
 
-  it("takes a terminal that does not know its size for one of 80 by 24", () => {
+  it("assumes 80 by 24 for a terminal that does not know its size", () => {
     const { stream } = breaking();
     const out = createOutput({ stdout: { ...stream, columns: 0, rows: 0 }, stderr: stream, environment: {} });
     expect(out.size()).toEqual({ columns: 80, rows: 24 });

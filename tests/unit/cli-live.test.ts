@@ -4,7 +4,7 @@ import { createPaint } from "../../src/cli/output/palette.ts";
 import { renderLive } from "../../src/cli/view/live.ts";
 import { createScreen } from "../../src/cli/view/screen.ts";
 import { cutRow, plainText, segment, widthOf } from "../../src/cli/view/segments.ts";
-import type { BuildView } from "../../src/coordinator/build/read-build.ts";
+import type { BuildView } from "../../src/coordinator/build/build-view.ts";
 import { attempt, gate, moment, view, wave } from "./cli-views.ts";
 
 const rows = (given: BuildView, height = 40): string[] =>
@@ -39,9 +39,9 @@ describe("the live view", () => {
       "  ✓ wave 1  db  5.0s",
       "  ⠋ wave 2",
       "      ⠋ api  backend         0:07  attempt 2  bash: npm test",
-      "      · ui   frontend        waits for capacity (1 at work)",
+      "      · ui   frontend        waiting for capacity (1 at work)",
       "      gates  · testing   · critic   · integration",
-      "      · docs  default         waits for api, ui",
+      "      · docs  default         waiting for api, ui",
     ]);
   });
 
@@ -51,8 +51,18 @@ describe("the live view", () => {
       waves: [wave({ status: "gating", headSha: "a".repeat(40), gates: [gate({ status: "running", verdict: null })] })],
     });
     expect(phaseOf(gating)).toBe("wave 1: testing gate");
-    expect(rows(gating)).toContain("      · api   backend         waits for the gates of wave 1");
+    expect(rows(gating)).toContain("      · api   backend         waiting for the gates of wave 1");
     expect(rows(gating)).toContain("      gates  ⠋ testing 0:16   · critic   · integration");
+  });
+
+  it("shows only the gates that are switched on", () => {
+    const gatesOf = (off: Partial<BuildView["build"]["plan"]["gates"]>) => {
+      const { plan } = inWave2.build;
+      const given = { ...inWave2, build: { ...inWave2.build, plan: { ...plan, gates: { ...plan.gates, ...off } } } };
+      return rows(given).find((row) => row.includes("gates"));
+    };
+    expect(gatesOf({ critic: false })).toBe("      gates  · testing   · integration");
+    expect(gatesOf({ testing: false, critic: false, integration: false })).toBe("      gates are off");
   });
 
   it("fits into a terminal of any height", () => {
@@ -62,7 +72,7 @@ describe("the live view", () => {
 });
 
 describe("the live view of many tasks", () => {
-  /** A wave of so many tasks: one failed, two at work, the rest half done and half waiting. */
+  /** A wave of this many tasks: one failed, two at work, half of the rest done and half waiting. */
   function crowd(size: number): BuildView {
     const definition = view().tasks[0]!.definition;
     const tasks = Array.from({ length: size }, (_, index) => {
@@ -110,7 +120,7 @@ describe("the live view of many tasks", () => {
     },
   );
 
-  it("says of tasks of later waves which role is full", () => {
+  it("says which role is full for tasks of later waves", () => {
     const first = crowd(3);
     const later = { ...first.tasks[0]!, key: "later", status: "pending" as const, waveNumber: null };
     const text = renderLive(
@@ -128,8 +138,8 @@ interface Visible {
 }
 
 /**
- * What a terminal of this size shows after this output: the few sequences that the screen uses, and
- * wrapping.
+ * The lines that a terminal of this size shows after this output. Knows the few sequences that the
+ * screen uses, and wrapping.
  */
 function emulate(text: string, size: { columns: number; rows: number }, before?: Visible): Visible {
   const lines = Array.from({ length: size.rows }, (_, index) => before?.lines[index] ?? "");
@@ -188,7 +198,7 @@ describe("the region of a terminal", () => {
     const visible = emulate(written.join(""), { columns: 40, rows: 10 });
     expect(visible.lines).toEqual(["one", "two", "three three three three", "x".repeat(39), "end"]);
     size.columns = columns;
-    // How the terminal wrapped it, and where it left the cursor, is unknown to us.
+    // We do not know how the terminal wrapped it, and where it left the cursor.
     const torn = { lines: Array.from({ length: 10 }, (_, row) => `torn ${row}`), row: 4, column: 0 };
     screen.show([[segment("plain", "x".repeat(39))], [segment("plain", "end")]]);
     const after = emulate(written.at(-1)!, size, torn);

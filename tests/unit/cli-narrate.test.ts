@@ -2,28 +2,38 @@ import { describe, expect, it } from "vitest";
 import { createHints } from "../../src/cli/output/hints.ts";
 import { narrate } from "../../src/cli/view/narrate.ts";
 import { failureLines, placesIn, summary } from "../../src/cli/view/summary.ts";
-import type { BuildView } from "../../src/coordinator/build/read-build.ts";
+import type { BuildView } from "../../src/coordinator/build/build-view.ts";
 import { attempt, gate, moment, view, wave } from "./cli-views.ts";
 
 const text = (before: BuildView | null, after: BuildView): string[] => narrate(before, after).map((line) => line.text);
 const running = { db: { status: "running", waveNumber: 1, attempts: 1 } } as const;
 
 describe("the lines about events of a build", () => {
-  it("tells a wave's start with its tasks and their agents, once", () => {
+  it("reports a wave's start with its tasks and their agents, once", () => {
     const after = view({ tasks: running, waves: [wave({})] });
     expect(text(view(), after)).toEqual(["wave 1: db (database)"]);
     expect(text(after, after)).toEqual([]);
   });
 
-  it("tells once that its sandbox takes no further jobs, whatever its numbers do, and once that it does again", () => {
+  it("says once that its sandbox accepts no more jobs, whatever its numbers do, and once that it does again", () => {
     const reason = (takes: number) => `its volume takes ${takes} MiB of at most 10 MiB`;
     const above = view({ sandboxTrouble: reason(11) });
-    expect(text(view(), above)).toEqual([`its sandbox starts no further jobs: ${reason(11)}`]);
+    expect(text(view(), above)).toEqual([`its sandbox accepts no more jobs: ${reason(11)}`]);
     expect(text(above, view({ sandboxTrouble: reason(12) }))).toEqual([]);
     expect(text(above, view())).toEqual(["its sandbox accepts jobs again"]);
   });
 
-  it("tells everything in order when a whole wave went by between two looks", () => {
+  it("reports once what it waits for, whatever the numbers do, and again when it waits for something else", () => {
+    const lines = (before: BuildView | null, why: string) => text(before, view({ waitsForSandbox: why }));
+    const disk = (left: number) => `${left} MiB of disk are left, and 512 MiB are kept free`;
+    const waiting = view({ waitsForSandbox: disk(80) });
+    expect(lines(view(), disk(80))).toEqual([expect.stringContaining(`waiting for a free sandbox slot: ${disk(80)}`)]);
+    expect(lines(waiting, disk(79))).toEqual([]);
+    expect(lines(waiting, "2 of at most 2 sandboxes run")).toHaveLength(1);
+    expect(text(waiting, view())).toEqual(["its sandbox can start: continuing"]);
+  });
+
+  it("reports everything in order if a whole wave went by between two looks", () => {
     const passed = wave({
       status: "passed",
       headSha: "c".repeat(40),
@@ -43,7 +53,7 @@ describe("the lines about events of a build", () => {
     ]);
   });
 
-  it("says why an attempt failed and that it is tried again, and stays silent about retries when none is left", () => {
+  it("says why an attempt failed and that it is retried, and does not mention retries when none is left", () => {
     const failed = attempt({ outcome: "failed", reason: "run exited with 3" });
     const again = { db: { status: "assigned", waveNumber: 1, attempts: 1, retriesUsed: 1 } } as const;
     const before = view({
@@ -59,7 +69,7 @@ describe("the lines about events of a build", () => {
     ]);
   });
 
-  it("tells a conflict with its paths and that the task is done again", () => {
+  it("reports a conflict with its paths, and that the task is done again", () => {
     const conflicts = [{ waveNumber: 1, paths: ["same.txt"], detail: "" }];
     const before = view({ tasks: running, waves: [wave({})] });
     const after = view({ tasks: { db: { status: "pending", waveNumber: 1, conflicts } }, waves: [wave({})] });
@@ -155,7 +165,7 @@ describe("the last lines of a build", () => {
     expect(lines.slice(-2)).toEqual(["next: wavesmith retry bld_1 --data /d", expect.stringMatching(way)]);
   });
 
-  it("of a wave that a person rejected tell the reason", () => {
+  it("give the reason for a wave that a person rejected", () => {
     const rejected = wave({ status: "blocked", reason: "rejected: too dull", gates: [gate({})] });
     const lines = failureLines(view({ build: { status: "failed" }, waves: [rejected] }));
     expect(lines.map((line) => line.text)).toEqual(["wave 1 is blocked: rejected: too dull"]);

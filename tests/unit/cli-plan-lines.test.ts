@@ -41,7 +41,7 @@ describe("the waves that a plan would run", () => {
   const scripts = (...ids: string[]) => ids.map((id) => ({ id, run: "true" }));
   const lineOf = (lines: string[], key: string) => lines.find((line) => line.includes(` ${key} `));
 
-  it("say why a task waits that needs nothing", () => {
+  it("say why a task without dependencies waits", () => {
     const lines = linesOf({ tasks: scripts("a", "b", "c", "d") });
     expect(lineOf(lines, "d")).toMatch(/^wave 2 .*role default is full \(3 per wave\)$/);
     const clash = linesOf({
@@ -55,14 +55,14 @@ describe("the waves that a plan would run", () => {
     expect(lineOf(shared, "b")).toMatch(/a task without `writes` is alone in its wave$/);
   });
 
-  it("say only what a task needs when that is why it waits", () => {
+  it("name only a task's dependencies if they are why it waits", () => {
     const lines = linesOf({ tasks: [...scripts("a"), { ...scripts("b")[0], dependsOn: ["a"] }] });
     expect(lineOf(lines, "b")).toMatch(/needs a$/);
   });
 });
 
 describe("a drafted plan that waits for approval", () => {
-  it("is shown whole at the end of the command, with its key figures", () => {
+  it("is shown in full at the end of the command, with its key figures", () => {
     const output = texts(summary(waiting, options));
     expect(output).toContain("shop: 4 tasks of 4 roles in 3 waves");
     expect(output).toMatch(/wave 2 {2}db\b/);
@@ -85,7 +85,7 @@ describe("a drafted plan that waits for approval", () => {
     expect(buildFinished(waiting, "/r", file)).toMatchObject({ status: "waiting", planFile: file });
   });
 
-  it("is none once the wave is another one, or the plan was given", () => {
+  it("is gone once the wave is another one, or if the plan was given", () => {
     const later = view({
       build: { plan: made, brief, status: "waiting" },
       waves: [wave({ status: "waiting", headSha: "c".repeat(40), taskKeys: ["db"] })],

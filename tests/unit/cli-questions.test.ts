@@ -6,7 +6,7 @@ import { renderLive } from "../../src/cli/view/live.ts";
 import { questionNews } from "../../src/cli/view/question-lines.ts";
 import { plainText } from "../../src/cli/view/segments.ts";
 import { statusLines } from "../../src/cli/view/status-lines.ts";
-import type { QuestionView } from "../../src/coordinator/build/read-build.ts";
+import type { QuestionView } from "../../src/coordinator/build/build-view.ts";
 import type { Input } from "../../src/store/port.ts";
 import { attempt, moment, view, wave } from "./cli-views.ts";
 
@@ -16,7 +16,7 @@ const asked = (id: number, given: Partial<Input<QuestionView>> = {}) =>
     attemptId: null,
     role: "critic",
     text: "Write ../x",
-    reason: "../x is outside of its tree",
+    reason: "../x is outside its tree",
     options: [{ name: "Once", kind: "allow_once" }],
     askedAt: moment(10),
     deadlineAt: moment(610),
@@ -35,13 +35,13 @@ const changedLines = (before: readonly QuestionView[] | null, after: readonly Qu
   );
 
 describe("questions of agents to a person", () => {
-  it("stands in the live view with the keys that answer it, who asks, and how long is left", () => {
+  it("are in the live view, with the keys that answer them, who asks, and how long is left", () => {
     const now = moment(20);
     const given = view({ waves: [ofTask], questions: [asked(7, { attemptId: "att_1" }), asked(8)] });
     const rows = renderLive(given, { rows: 40, columns: 100, now, frame: 0, typed: "a" }).map((row) =>
       plainText(row).trimEnd(),
     );
-    expect(rows).toContain("  ? api asks: Write ../x (../x is outside of its tree)");
+    expect(rows).toContain("  ? api asks: Write ../x (../x is outside its tree)");
     expect(rows).toContain("    a and Enter: allow it once  d and Enter: deny it  denied in 9:50  (1 more after it)");
     expect(rows).toContain("    > a");
     const over = renderLive(view({ questions: [asked(7, answered)] }), { rows: 40, columns: 100, now, frame: 0 });
@@ -49,7 +49,7 @@ describe("questions of agents to a person", () => {
   });
 
   it("are printed once when asked, with the command that answers them, and once when closed", () => {
-    const question = "  question 7: critic asks: Write ../x (../x is outside of its tree)";
+    const question = "  question 7: critic asks: Write ../x (../x is outside its tree)";
     expect(changedLines(null, [asked(7)])).toEqual([
       `${question}; answer: wavesmith answer bld_1 7 --allow (or --deny)`,
     ]);
@@ -66,7 +66,7 @@ describe("questions of agents to a person", () => {
     ]);
   });
 
-  it("stands in the status while it is open, and not once its time is over", () => {
+  it("are in the status while they are open, but not once their time is over", () => {
     const options = {
       interrupted: false,
       ...{ repository: "/r", authority: "/r" },
@@ -144,7 +144,7 @@ describe("keys that answer", () => {
   it("do not answer a question that was asked after they were pressed", async () => {
     const { answers, said, type, drain } = setUp();
     answers.look(open(3));
-    type("a\r"); // What the terminal held.
+    type("a\r"); // Typed before the question.
     await drain();
     type("a"); // Half typed, when another question takes its place.
     answers.look(open(4));
@@ -166,7 +166,7 @@ describe("keys that answer", () => {
     expect(said).toEqual(["allow 3"]);
   });
 
-  it("pass Ctrl-C through at once, which the terminal then reports as a key", () => {
+  it("pass Ctrl-C through at once, even if the terminal reports it as a key", () => {
     const { answers, said, type } = setUp();
     answers.look(open(3));
     type("\x03");
@@ -174,7 +174,7 @@ describe("keys that answer", () => {
     answers.close();
   });
 
-  it("may be typed again when the answer could not be given", async () => {
+  it("may be typed again if the answer could not be delivered", async () => {
     const { answers, said, type, drain } = setUp(true, () => Promise.reject(new Error("the database is away")));
     answers.look(open(3));
     await drain();
@@ -185,7 +185,7 @@ describe("keys that answer", () => {
     expect(said.at(-1)).toBe("deny 3");
   });
 
-  it("are left alone where there is no terminal", () => {
+  it("are not read without a terminal", () => {
     const { answers, listens } = setUp(false);
     answers.look(open(3));
     expect(listens()).toBe(false);

@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it, onTestFinished, vi } from "vitest";
-import type { SentBuild } from "../../src/cli/builds/ask-server.ts";
 import { watchServer } from "../../src/cli/builds/server-watch.ts";
+import type { SentBuild } from "../../src/cli/server/ask-server.ts";
 import { createClient } from "../../src/client/client.ts";
 
 const buildId = "bld_1";
@@ -49,7 +49,7 @@ it("reports a lost server, waits for it and misses no event", async () => {
   }
 });
 
-it("gives the events up to a view before the build's end is shown", async () => {
+it("returns the events up to a view before the build's end is shown", async () => {
   let tell: () => void = () => undefined;
   const server = createServer((_, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders();
@@ -71,7 +71,7 @@ it("gives the events up to a view before the build's end is shown", async () => 
     await connected;
     lastEvent = 7;
     const read = watch.read();
-    tell(); // after the view
+    tell(); // reported after the view
     await read;
     expect((await watch.next()).events.map(({ eventId }) => eventId)).toEqual([event.eventId]);
   } finally {

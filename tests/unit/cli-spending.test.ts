@@ -19,8 +19,8 @@ const options = {
 const priced = (calls: number, count: number, microUsd: number) => ({ calls, tokens: count, microUsd });
 
 /**
- * `db` took two attempts; the critic of its wave looked; `api` is at work, on a model whose price
- * nobody knows.
+ * `db` took two attempts; the critic of its wave has looked; `api` is at work, on a model whose
+ * price nobody knows.
  */
 const given: BuildGiven = {
   build: { plan: { ...plan, limits: { ...plan.limits, budget: { tokens: 100_000, usd: null, wallClockMs: null } } } },
@@ -51,7 +51,7 @@ const given: BuildGiven = {
 };
 
 describe("the spending on models", () => {
-  it("is in the status: that of the build beside its budget, and that of each wave and each task", () => {
+  it("is in the status: the build's beside its budget, and each wave's and task's", () => {
     const lines = statusLines(view(given), options).map(({ text }) => text);
     expect(lines).toContain(
       "  spent on models: 12.0k of 100.0k tokens, 0.02 USD and 2 calls of unknown price, 1 call under way",
@@ -61,7 +61,7 @@ describe("the spending on models", () => {
     expect(lines.find((line) => line.startsWith("wave 2"))).toContain(", 9.0k tokens, price unknown");
   });
 
-  it("is in the status for programs, of each attempt as well: what has no known price is null, not zero", () => {
+  it("is in the status for programs, also for each attempt, and is null, not zero, without a known price", () => {
     const { spent, budget, waves, tasks } = statusJson(view(given), options) as {
       spent: object;
       budget: object;
@@ -86,14 +86,14 @@ describe("the spending on models", () => {
       { number: 1, wave: 1, outcome: "failed", spent: { tokens: 800, usd: 0.004 } },
       { number: 2, wave: 1, outcome: "succeeded", spent: { tokens: 2_000, usd: 0.01 } },
     ]);
-    // Nobody called a model for it: that is nothing, and known.
+    // No model was called for it, so the cost is known to be nothing.
     expect(tasks[3]?.spent).toMatchObject({ calls: 0, tokens: 0, usd: 0 });
   });
 
   it("is reported at a build's end, to people and to programs", () => {
     const done = view({ ...given, build: { ...given.build, status: "completed", endedAt: moment(30) } });
     expect(summary(done, options).map(({ text }) => text)).toContain(
-      "spent on models: 12.0k of 100.0k tokens, 0.02 USD and 2 calls of unknown price, 1 call under way",
+      "spent on models: 12.0k of 100.0k tokens, 0.02 USD and 2 calls of unknown price, 1 call not counted yet",
     );
     expect(buildFinished(done, "/r.git")).toMatchObject({
       spent: { tokens: 12_000, usd: null },
@@ -101,7 +101,7 @@ describe("the spending on models", () => {
     });
   });
 
-  it("says where more may be allowed when a build ended at its limit", () => {
+  it("says where to allow more when a build ended at its limit", () => {
     const failed = { ...given.build, status: "failed" as const, endedAt: moment(30) };
     const over = wave({ status: "failed", endedAt: moment(9), attempts: [attempt({ outcome: "over-budget" })] });
     const summaryOf = (waves: NonNullable<typeof given.waves>) =>
@@ -122,9 +122,13 @@ describe("the spending on models", () => {
     const lines = narrate(null, view(given)).map(({ text }) => text);
     expect(lines).toContain("  db: done in 2.0s (database), 1 file changed, 2.0k tokens, 0.01 USD");
     expect(lines.find((line) => line.startsWith("wave 1: passed"))).toContain("3.0k tokens, 0.02 USD");
+    const spending = { "att-db-2": { ...priced(2, 2_000, 10_000), openCalls: 1 } };
+    expect(narrate(null, view({ ...given, spending })).map(({ text }) => text)).toContain(
+      "  db: done in 2.0s (database), 1 file changed, 2.0k tokens, 0.01 USD, 1 call not counted yet",
+    );
   });
 
-  it("is not mentioned where no model was called and none is limited", () => {
+  it("is not mentioned if no model was called and there is no limit", () => {
     const quiet = view();
     const words = [...statusLines(quiet, options), ...summary(quiet, options)].map(({ text }) => text).join("\n");
     expect(words).not.toMatch(/token|USD|spent/);
@@ -135,7 +139,7 @@ describe("the spending on models", () => {
     );
   });
 
-  it("is written short, and never so that something looks like nothing", () => {
+  it("is written briefly, and never makes something look like nothing", () => {
     expect([0, 999, 1_000, 999_949, 999_950, 12_345_678].map(tokens)).toEqual([
       "0",
       "999",

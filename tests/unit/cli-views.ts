@@ -1,9 +1,9 @@
-import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../../src/coordinator/build/read-build.ts";
+import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../../src/coordinator/build/build-view.ts";
 import { nothingSpent, type Spending } from "../../src/domain/models.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type { Input } from "../../src/store/port.ts";
 
-// Views of a small build, made by hand: what a test does not speak of has a plain value.
+// Views of a small build, made by hand; anything a test does not mention has a plain value.
 
 export const moment = (seconds: number): Date => new Date(Date.UTC(2026, 0, 1, 12, 0, seconds));
 

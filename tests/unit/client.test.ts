@@ -33,7 +33,7 @@ const events = (response: ServerResponse, ...ids: number[]): void => {
 };
 
 describe("the client of the API", () => {
-  it("has the types of the present document: run `npm run client` when this fails", async () => {
+  it("has the types of the current document: run `npm run client` if this fails", async () => {
     const present = readFileSync(new URL("../../src/client/api-types.ts", import.meta.url), "utf8");
     expect(present).toBe(await apiTypes());
   });
@@ -60,7 +60,7 @@ describe("the client of the API", () => {
     });
   });
 
-  it("says of a stranger's answer, and of none, that the server cannot be reached", async () => {
+  it("says that the server cannot be reached if something else answers, or nothing does", async () => {
     const { client, baseUrl } = await serverWith((_, response) => response.writeHead(404).end("<h1>nginx</h1>"));
     await expect(dataOf(client.api.GET("/api/v1/builds"))).rejects.toMatchObject({ code: "unreachable", status: 404 });
     for (const close of closers.splice(0)) close();
@@ -71,7 +71,7 @@ describe("the client of the API", () => {
 });
 
 describe("following a build", () => {
-  it("goes on after the last event when the connection is lost, and repeats nothing", async () => {
+  it("continues after the last event when the connection is lost, and repeats nothing", async () => {
     const lost: string[] = [];
     const { client, asked } = await serverWith(
       (_, response) => {

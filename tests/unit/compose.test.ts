@@ -8,7 +8,7 @@ import { settings } from "../../src/config/settings.ts";
 import { loadConfig } from "../../src/config.ts";
 import { requires } from "../support/require.ts";
 
-// The compose files agree with what they start. Starting them takes images of a registry.
+// The compose files agree with what they start. Starting them would need images from a registry.
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (name: string): string => readFileSync(`${root}/${name}`, "utf8");
@@ -28,7 +28,7 @@ const services = servicesOf("docker-compose.yml");
 const sandboxes = servicesOf("docker-compose.sandboxes.yml");
 
 describe("docker-compose.yml", () => {
-  it("names every image in one version, and the database in the one that is embedded otherwise", () => {
+  it("pins one version of each image, and the database's matches the embedded one", () => {
     for (const { image } of Object.values(services)) if (image !== undefined) expect(image).toMatch(/:v?\d+\.\d+/);
     expect(read("Dockerfile")).toMatch(/^ARG BASE=node:\d+\.\d+\.\d+-/m);
     const { optionalDependencies } = JSON.parse(read("package.json"));
@@ -36,7 +36,7 @@ describe("docker-compose.yml", () => {
     expect(services.postgres?.image).toMatch(new RegExp(`^postgres:${embedded}-`));
   });
 
-  it("asks of every service whether it is well, of the app as its server answers", () => {
+  it("checks the health of every service, and the app's by its server's answer", () => {
     for (const { healthcheck } of Object.values(services)) expect(healthcheck?.test.length).toBeGreaterThan(1);
     const [, port, path] = /127\.0\.0\.1:(\d+)(\/\w+)/.exec(services.app?.healthcheck?.test.join(" ") ?? "") ?? [];
     expect(read("src/server/server.ts")).toContain(`routes.get("${path}"`);
@@ -45,7 +45,7 @@ describe("docker-compose.yml", () => {
     expect(port).toBe(serve?.opts().port);
   });
 
-  it("gives the app settings that it takes, and the Inngest server at its side", () => {
+  it("gives the app settings that exist, with the Inngest server beside it", () => {
     const environment = Object.fromEntries(
       Object.entries({ ...services.app?.environment, ...sandboxes.app?.environment }).map(([name, value]) => [
         name,
@@ -69,7 +69,7 @@ describe("docker-compose.yml", () => {
     expect(sandboxes.app?.volumes).toContain("/var/run/docker.sock:/var/run/docker.sock");
   });
 
-  it("hands every key of models on, and what a brief is done with, as the docs say", () => {
+  it("passes on every model key, and the settings for briefs, as the docs say", () => {
     const wanted = settings
       .map(({ name }) => name)
       .filter((name) => /_API_KEY$|OAUTH_TOKEN$|COMPATIBLE|_MODEL$|_AGENT$/.test(name));
@@ -79,7 +79,7 @@ describe("docker-compose.yml", () => {
     );
   });
 
-  it("is called as the README says", () => {
+  it("is started as the README says", () => {
     for (const name of ["docker-compose.yml", "docker-compose.sandboxes.yml"]) {
       expect(read("docs/sandbox.md")).toContain(`-f ${name}`);
     }

@@ -17,7 +17,7 @@ describe("the settings", () => {
     });
   });
 
-  it("are read from the environment, an empty variable being none", () => {
+  it("are read from the environment, where an empty variable counts as missing", () => {
     const config = loadConfig({
       WAVESMITH_DATA: "/data",
       DATABASE_URL: "postgres://localhost/wavesmith",
@@ -30,6 +30,30 @@ describe("the settings", () => {
       sandboxDriver: "local",
       sandboxReadOnly: ["/opt/sdk", "/data/models"],
     });
+  });
+
+  it("name an OpenID provider and who may sign in there", () => {
+    const env = {
+      WAVESMITH_OIDC_ISSUER: "https://login.example.com/realm",
+      WAVESMITH_OIDC_CLIENT_ID: "wavesmith",
+      WAVESMITH_OIDC_PEOPLE: "Ada@example.com=admin, @example.com=build ,@acme.com=acme corp/read",
+    };
+    expect(loadConfig({}).openId).toBeNull();
+    expect(loadConfig(env).openId).toEqual({
+      ...{ issuer: "https://login.example.com/realm", clientId: "wavesmith", clientSecret: null },
+      rights: [
+        { who: "ada@example.com", scope: "admin", tenant: null },
+        { who: "@example.com", scope: "build", tenant: null },
+        { who: "@acme.com", scope: "read", tenant: "acme corp" },
+      ],
+    });
+    const secret = { ...env, WAVESMITH_OIDC_CLIENT_SECRET: "a-secret-of-the-client" };
+    expect(Object.keys(loadConfig(secret).credentials)).toEqual(["WAVESMITH_OIDC_CLIENT_SECRET"]);
+    expect(() => loadConfig({ ...env, WAVESMITH_OIDC_PEOPLE: "" })).toThrow(/belong together/);
+    for (const people of ["example.com=admin", "@example.com", "@example.com=root", "a@b.c=read;d@e.f=read"])
+      expect(() => loadConfig({ ...env, WAVESMITH_OIDC_PEOPLE: people }), people).toThrow(/must be ADDRESS=SCOPE/);
+    for (const issuer of ["http://login.example.com", "http://127.0.0.1.example.com", "login.example.com"])
+      expect(() => loadConfig({ ...env, WAVESMITH_OIDC_ISSUER: issuer }), issuer).toThrow(/begins with https/);
   });
 
   it("set the limits of a sandbox", () => {
@@ -54,7 +78,7 @@ describe("the settings", () => {
     for (const value of values) expect(() => loadConfig({ [`WAVESMITH_SANDBOX_${name}`]: value }), value).toThrow(name);
   });
 
-  it("say what was given and what would do", () => {
+  it("say what was given and what would be valid", () => {
     const limits = (given: Record<string, string>) => loadConfig(given).sandboxPolicy.limits;
     expect(limits({ WAVESMITH_SANDBOX_DISK: "10TB" }).diskBytes).toBe(10 * 1024 ** 4);
     expect(() => limits({ WAVESMITH_SANDBOX_DISK: "10tb" })).toThrow(

@@ -25,7 +25,7 @@ describe("snapshots in a directory", () => {
     return Buffer.concat(parts);
   };
 
-  it("are kept byte for byte, with their size and checksum, for their owner alone", async () => {
+  it("are kept byte for byte, with their size and checksum, readable only by their owner", async () => {
     const bytes = randomBytes(3 * 1024 * 1024 + 7);
     const chunks = [bytes.subarray(0, 100_000), bytes.subarray(100_000)];
     const kept = await snapshots.put("snap_a", "tar.zst", Readable.from(chunks));
@@ -38,7 +38,7 @@ describe("snapshots in a directory", () => {
     ]);
   });
 
-  it("leave nothing when what is to be kept breaks off", async () => {
+  it("leave nothing when their source breaks off", async () => {
     const broken = Readable.from(
       (async function* () {
         yield Buffer.alloc(100_000);
@@ -49,14 +49,14 @@ describe("snapshots in a directory", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("fail at their end when a bit is not what was kept", async () => {
+  it("fail at their end if a bit has changed", async () => {
     const { sha256: right } = await snapshots.put("snap_a", "tar.gz", Readable.from([Buffer.from("whole")]));
     writeFileSync(join(folder, "snap_a.tar.gz"), "whOle");
     const reading = read(await snapshots.get("snap_a", "tar.gz", right));
     await expect(reading).rejects.toMatchObject({ code: "archive", message: expect.stringMatching(/checksum/) });
   });
 
-  it("are missing when their bytes are, and can be removed repeatedly", async () => {
+  it("are missing if their bytes are, and can be removed repeatedly", async () => {
     await expect(snapshots.get("snap_a", "tar.zst", "")).rejects.toMatchObject({ code: "not-found" });
     await snapshots.remove("snap_a");
     await snapshots.put("snap_a", "tar.zst", Readable.from([Buffer.from("1")]));

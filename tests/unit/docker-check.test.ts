@@ -11,7 +11,7 @@ import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
 import type { HostFacts } from "../../src/sandbox/host/machine.ts";
 import { fakeEngine, json, silentEngine } from "../support/fake-docker-engine.ts";
 
-// Messages for a machine on which Docker does not work: one line each, with what to type.
+// Messages for a machine on which Docker does not work: one line each, with the command to type.
 
 let folder = "";
 beforeEach(() => {
@@ -31,7 +31,7 @@ const version = (given: object = {}) =>
   json({ Version: "24.0.7", ApiVersion: "1.43", MinAPIVersion: "1.12", Os: "linux", ...given });
 
 describe("the Docker engine", () => {
-  it("is looked for where DOCKER_HOST says, and never on another machine", async () => {
+  it("is looked for where DOCKER_HOST says, but never on another machine", async () => {
     expect(socketPath({ DOCKER_HOST: "unix:///run/user/1000/docker.sock" })).toBe("/run/user/1000/docker.sock");
     expect(() => socketPath({ DOCKER_HOST: "tcp://build-host:2376" })).toThrow(/build-host.*on this machine/);
     expect(await engineProblem({ DOCKER_HOST: "ssh://me@build-host" })).toMatchObject({
@@ -40,14 +40,14 @@ describe("the Docker engine", () => {
     });
   });
 
-  it("that is not there is reported, with how to install or start it", async () => {
+  it("is reported if it is missing, with how to install or start it", async () => {
     const problem = await engineProblem(at("none.sock"), { machine: { ...machine, osRelease: "ID=fedora\n" } });
-    expect(problem?.what).toBe(`no Docker engine runs here: there is no socket ${join(folder, "none.sock")}`);
+    expect(problem?.what).toBe(`no Docker engine is running here: there is no socket ${join(folder, "none.sock")}`);
     expect(problem?.remedy).toMatch(/^sudo (dnf install docker|systemctl start docker)/);
   });
 
-  it("that has died is distinguished from one that was never there", async () => {
-    // A socket whose listener was killed refuses as a plain file does.
+  it("is distinguished from one that was never there if it has died", async () => {
+    // A socket whose listener was killed refuses connections, as a plain file does.
     writeFileSync(join(folder, "file.sock"), "");
     const problem = await engineProblem(at("file.sock"), { machine });
     expect(problem).toEqual({
@@ -58,8 +58,8 @@ describe("the Docker engine", () => {
     });
   });
 
-  // Root may use any socket, so it tries as somebody else.
-  it("that this user may not use is reported, with how to get permission", async () => {
+  // Root may use any socket, so it tries as another user.
+  it("is reported if this user may not use it, with how to get permission", async () => {
     const engine = await fakeEngine(folder, { "GET /version": version() });
     chmodSync(join(folder, "docker.sock"), 0o000);
     chmodSync(folder, 0o755);
@@ -75,7 +75,7 @@ describe("the Docker engine", () => {
     }
   });
 
-  it("that accepts and says nothing is one that does not answer", async () => {
+  it("counts as not answering if it accepts and says nothing", async () => {
     const silent = await silentEngine(folder);
     const problem = await engineProblem({ DOCKER_HOST: `unix://${silent.path}` }, { machine, limitMs: 50 });
     silent.close();
@@ -93,7 +93,7 @@ describe("the Docker engine", () => {
     expect(problem?.remedy).toMatch(remedy);
   });
 
-  it("that is new enough is no problem", async () => {
+  it("is not a problem if it is new enough", async () => {
     for (const ApiVersion of ["1.41", "1.51", "2.0"]) {
       const engine = await fakeEngine(folder, { "GET /version": version({ ApiVersion }) });
       expect(await engineProblem(engine.environment, { machine })).toBeNull();
@@ -114,13 +114,13 @@ describe("the image", () => {
     }
   };
 
-  it("that is not there is reported, with the command that builds it", async () => {
+  it("is reported if it is missing, with the command that builds it", async () => {
     expect(await check(null)).toEqual([
       { what: `the image ${imageName()} is not on this machine`, remedy: "wavesmith sandbox image build" },
     ]);
   });
 
-  it("with the guest of another version is refused, with the command that rebuilds it", async () => {
+  it("is refused if its guest is of another version, with the command that rebuilds it", async () => {
     const [older] = await check({ "io.wavesmith.guest-protocol": "0" });
     expect(older?.what).toMatch(/has a guest of protocol 0, but \d+ is needed$/);
     expect(older?.remedy).toBe("wavesmith sandbox image build");
@@ -138,7 +138,7 @@ describe("the image", () => {
 describe("a trial sandbox", () => {
   const said = (phase: object) => `{"phase":"user","ok":true}\r\n${JSON.stringify(phase)}\r\n`;
 
-  it("that ended in a boot phase is reported with the remedy for that phase", () => {
+  it("is reported with the remedy for the boot phase in which it ended", () => {
     const phase = { phase: "folders", ok: false, message: "/tmp cannot be written", remedy: "mount a tmpfs at /tmp" };
     expect(bootFailure(said(phase), "img:1")).toEqual({
       what: 'a trial sandbox of img:1 failed in its boot phase "folders": /tmp cannot be written',
@@ -146,7 +146,7 @@ describe("a trial sandbox", () => {
     });
   });
 
-  it("that failed otherwise is reported with its last output", () => {
+  it("is reported with its last output if it failed otherwise", () => {
     const log = `${said({ phase: "guest", ok: true })}guest: there is no bwrap\n`;
     expect(bootFailure(log, "img:1").what).toBe("a trial sandbox of img:1 did not start: guest: there is no bwrap");
     expect(bootFailure("", "img:1").what).toMatch(/it said nothing$/);

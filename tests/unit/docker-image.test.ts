@@ -7,9 +7,10 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
+import { runHere } from "../support/command-line.ts";
 import { type FakeEngine, fakeEngine, json, type Route } from "../support/fake-docker-engine.ts";
 
-// `sandbox image build`, as far as an engine that says what we want it to say can show it.
+// As much of `sandbox image build` as an engine with prepared answers can show.
 
 let folder = "";
 let engine: FakeEngine | null = null;
@@ -53,18 +54,7 @@ const routes = (build: Route): Record<string, Route> => ({
 
 async function run(build: Route, ...options: string[]) {
   engine = await fakeEngine(folder, routes(build));
-  const written = { stdout: "", stderr: "" };
-  const stream = (name: keyof typeof written) => ({
-    write: (text: string, done?: () => void) => {
-      written[name] += text;
-      done?.();
-      return true;
-    },
-    on: () => undefined,
-  });
-  const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
-  const code = await runCommandLine(["sandbox", "image", "build", ...options], out, engine.environment);
-  return { code, ...written };
+  return runHere(["sandbox", "image", "build", ...options], engine.environment);
 }
 
 /** The files of a build's context, with their modes. */
@@ -81,7 +71,7 @@ async function filesOf(context: Buffer): Promise<Record<string, { mode: number; 
 }
 
 describe("sandbox image build", () => {
-  it("prints in a pipe the steps that run, and at the end the image", async () => {
+  it("prints the running steps in a pipe, and the image at the end", async () => {
     const { code, stdout, stderr } = await run(says(...built));
     expect(stderr).toBe("");
     expect(code).toBe(0);
@@ -99,7 +89,7 @@ describe("sandbox image build", () => {
     expect(engine?.asked.at(-1)).toBe("DELETE /containers/c1");
   });
 
-  it("prints one object a line with --json, the last being the image", async () => {
+  it("prints one object per line with --json, the last of which is the image", async () => {
     const { stdout } = await run(says(...built), "--json");
     const lines = stdout
       .trimEnd()
@@ -173,7 +163,7 @@ describe("sandbox image build", () => {
     expect(stderr).toMatch(/remedy: .*--ca FOLDER/);
   });
 
-  it("says of a base that cannot be had how to name another", async () => {
+  it("says how to name another base if the base is unavailable", async () => {
     const step = { stream: "Step 2/24 : FROM debian:12" };
     const { code, stderr } = await run(says(step, { error: "pull access denied for nothing" }));
     expect(code).toBe(4);
@@ -224,7 +214,7 @@ describe("sandbox image build", () => {
     const environment = { DOCKER_HOST: `unix://${join(folder, "none.sock")}` };
     expect(await runCommandLine(["sandbox", "image", "build"], out, environment)).toBe(4);
     expect(written.join("")).toMatch(
-      /^wavesmith: (?:no Docker engine runs here: )?there is no socket .*\n {2}remedy: .*\n$/,
+      /^wavesmith: (?:no Docker engine is running here: )?there is no socket .*\n {2}remedy: .*\n$/,
     );
   });
 });
@@ -237,7 +227,7 @@ describe("the recipe", () => {
     expect(instructions).not.toMatch(/--mount|<<|^# syntax=/m);
   });
 
-  it("has a JSON object in every line its entrypoint prints", () => {
+  it("prints a JSON object in every line of its entrypoint", () => {
     const texts = [...read("entrypoint").matchAll(/failed (\w+) "([^"]*)" "([^"]*)"/g)];
     expect(texts.length).toBeGreaterThan(5);
     for (const [, phase, message, remedy] of texts) {

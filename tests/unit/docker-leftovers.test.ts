@@ -48,7 +48,7 @@ describe("Docker resources of a data directory", () => {
     );
   });
 
-  // Root may look everywhere, so it tries as somebody else.
+  // Root may look everywhere, so it tries as another user.
   it("are not reported for a directory that this user may not look for", async () => {
     const closed = join(folder, "closed");
     mkdirSync(closed);

@@ -55,7 +55,7 @@ describe("the kind of an address", () => {
     expect(kindOfAddress(address)).toBe(kind);
   });
 
-  it("of an address of this machine is private at the most", () => {
+  it("is at most private for an address of this machine", () => {
     const ours = Object.values(networkInterfaces()).flatMap((found) => found ?? []);
     expect(ours.map(({ address }) => kindOfAddress(address))).not.toContain("public");
   });
@@ -111,7 +111,7 @@ describe("what a plan allows", () => {
   const rules = createRules(policy);
   const refused = (text: string) => rules.refuse(parseTarget(text, 443)!)?.line ?? null;
 
-  it("is the usual hosts and those that it names", () => {
+  it("is the usual hosts and the ones that it names", () => {
     for (const fine of [
       "pypi.org",
       "pypi.org:80",
@@ -126,7 +126,7 @@ describe("what a plan allows", () => {
     }
   });
 
-  it("is no other host, and no other port", () => {
+  it("is not another host or another port", () => {
     for (const wrong of [
       "www.example.org",
       "example.org:22",
@@ -161,7 +161,7 @@ describe("what a plan allows", () => {
     expect(at("10.0.0.5:8080", "10.0.0.5")).toEqual(["10.0.0.5"]);
   });
 
-  it("never includes an address that is never reached, and does not say that it could be allowed", () => {
+  it("never includes an address that is always denied, and does not say that it could be allowed", () => {
     for (const text of ["169.254.169.254", "127.0.0.1:28128", "[::1]:80", "[::ffff:a9fe:a9fe]"]) {
       expect(rules.refuse(parseTarget(text, 80)!)).toMatchObject({
         why: "never",

@@ -64,7 +64,7 @@ describe("an embedded Postgres whose last user was killed", () => {
 });
 
 describe("an embedded Postgres that was killed", () => {
-  it("is started again for a process that asks, and has lost nothing that was committed", async () => {
+  it("is started again for a process that asks, without losing anything committed", async () => {
     const dataDir = temporaryFolder();
     const database = await openDatabase({ dataDir, applicationName: "test" });
     try {
@@ -112,7 +112,7 @@ describe("an embedded Postgres that was killed", () => {
     await Promise.all(users.map((user) => user.ask("close")));
   });
 
-  it("starts although some other process has the number it had", async () => {
+  it("starts even if another process has its old process id", async () => {
     const dataDir = temporaryFolder();
     const user = startUser(dataDir);
     await user.ready();
@@ -151,7 +151,7 @@ describe("an embedded Postgres that was killed", () => {
 });
 
 describe("making a cluster", () => {
-  it("is done again when it was interrupted", async () => {
+  it("is done again if it was interrupted", async () => {
     const dataDir = temporaryFolder();
     const killed = startUser(dataDir);
     await until(() => readdirSync(dataDir).some((name) => name.startsWith("postgres.draft-")));
@@ -166,7 +166,7 @@ describe("making a cluster", () => {
     expect(readdirSync(dataDir).sort()).toEqual(["postgres", "postgres.lock", "postgres.log", "postgres.socket"]);
   });
 
-  it("says so when something else is in its place", async () => {
+  it("says so if something else is in its place", async () => {
     const dataDir = temporaryFolder();
     mkdirSync(join(dataDir, "postgres"));
     writeFileSync(join(dataDir, "postgres", "mine.txt"), "keep me");

@@ -91,7 +91,7 @@ describe("the programs of the embedded Postgres", () => {
 });
 
 describe("a socket's folder", () => {
-  it("is trusted only if it is its user's alone", async () => {
+  it("is trusted only if it belongs to its user alone", async () => {
     const user = serverUserOf(join(tmpdir(), "none"));
     const folder = await makeSocketDir(user, async () => undefined);
     try {
@@ -110,7 +110,7 @@ describe("a socket's folder", () => {
 });
 
 describe("a failure of the embedded Postgres", () => {
-  it("says how little room there is, with the last message of Postgres", async () => {
+  it("says how little space is left, with Postgres's last message", async () => {
     const place = placeIn(temporaryFolder());
     const failure = await databaseFailure("initdb failed", place, "could not extend file: No space left on device\n");
     expect(failure).toMatchObject({ code: "database", retryable: true });

@@ -77,7 +77,7 @@ describe("the embedded Postgres of a data directory", () => {
     expect(serverPid(dataDir)).toBe(null);
   });
 
-  it("listens on a private socket alone, and keeps everything to its user", async () => {
+  it("listens only on a private socket, and keeps everything to its user", async () => {
     const dataDir = join(temporaryFolder(), "data");
     const database = await openDatabase({ dataDir, applicationName: "test" });
     try {
@@ -112,7 +112,7 @@ describe("the embedded Postgres of a data directory", () => {
     await original.ask("close");
   });
 
-  it("makes way for a new one when its folder was removed under it", async () => {
+  it("makes way for a new one if its folder is removed while it runs", async () => {
     const dataDir = temporaryFolder();
     const before = startUser(dataDir, { orphanTimeoutMs: 200 });
     await before.ready();

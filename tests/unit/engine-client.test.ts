@@ -6,8 +6,8 @@ const silent = () => undefined;
 const logger = { info: silent, warn: silent, error: silent, debug: silent };
 
 /**
- * One call of a function of so many steps, each of which is saved; resolves with how often the
- * environment was gone through.
+ * Calls a function with this many steps, each of which is saved; resolves with how many times the
+ * environment was read.
  */
 async function looksFor(steps: number): Promise<number> {
   let saved = 0;
@@ -35,7 +35,7 @@ describe("the client of the functions that an engine runs", () => {
     vi.unstubAllEnvs();
   });
 
-  it("has no environment of its own, whatever the process's says", () => {
+  it("ignores the process's environment", () => {
     vi.stubEnv("INNGEST_ENV", "branch");
     expect(createEngineClient({ id: "app", fetch: globalThis.fetch, logger }).env).toBeNull();
   });

@@ -49,14 +49,14 @@ describe("registering functions", () => {
     expect((await withOptions({})).get("app-f")?.maxAttempts).toBe(4);
   });
 
-  it("makes a function of onFailure that waits for the failure of its own function alone", async () => {
+  it("turns onFailure into a function that waits only for its own function's failure", async () => {
     const spec = (await withOptions({ onFailure: handler })).get("app-f-failure");
     expect(spec?.maxAttempts).toBe(2);
     expect(spec?.matches(event("inngest/function.failed", { function_id: "app-f" }))).toBe(true);
     expect(spec?.matches(event("inngest/function.failed", { function_id: "app-g" }))).toBe(false);
   });
 
-  it("gives slots per function and per key, and one for options that share a key", async () => {
+  it("counts slots per function and per key, and once for options that share a key", async () => {
     const slots = async (concurrency: unknown) =>
       (await withOptions({ concurrency })).get("app-f")?.slots(event("a/b", { owner: { id: "x" } }));
     expect(await slots(3)).toEqual(["3 fn app-f"]);

@@ -20,7 +20,7 @@ const failed = (body: unknown, more: Partial<CallResponse> = {}): CallResponse =
 });
 
 describe("an answer to a call", () => {
-  it("that is the function's result ends the run", () => {
+  it("ends the run if it is the function's result", () => {
     const response = { status: 200, noRetry: false, retryAfter: null, body: 7 };
     expect(applyResponse(run, job, response, settings)).toMatchObject({
       end: { status: "completed", result: 7 },
@@ -43,7 +43,7 @@ describe("an answer to a call", () => {
     });
   });
 
-  it("with planned steps gives each a call of its own, and no plain one", () => {
+  it("with planned steps gives each step its own call, and no plain call", () => {
     const transition = applyResponse(run, job, ops(op("StepPlanned", "a"), op("StepPlanned", "b")), settings);
     expect(transition).toMatchObject({ addPending: ["a", "b"], forcePlan: true, steps: [] });
     expect(transition.jobs).toEqual([
@@ -58,7 +58,7 @@ describe("an answer to a call", () => {
     expect(transition.jobs).toEqual([{ kind: "timer", stepId: "nap", dueMs: nowMs + 62 * 60_000 }]);
   });
 
-  it("that ends one of several parallel steps waits for the others, and the last one goes on", () => {
+  it("waits for the other parallel steps if it ends one of them, and the last one goes on", () => {
     const targeted = { ...job, stepId: "a" };
     const open = { ...run, forcePlan: true, pending: ["a", "b"] };
     expect(applyResponse(open, targeted, ops(op("StepRun", "a")), settings)).toMatchObject({
@@ -73,7 +73,7 @@ describe("an answer to a call", () => {
     });
   });
 
-  it("that does not mention the step it was for lets the function plan it again", () => {
+  it("lets the function plan a step again if it does not mention that step", () => {
     const open = { ...run, pending: ["a"] };
     const transition = applyResponse(open, { ...job, stepId: "a" }, ops(op("DiscoveryRequest", "x")), settings);
     expect(transition).toMatchObject({ removePending: ["a"], jobs: [plain] });
@@ -100,7 +100,7 @@ describe("an error", () => {
     });
   });
 
-  it("of the function repeats the call, and ends the run when it is final or was the last attempt", () => {
+  it("of the function repeats the call, and ends the run if it is final or was the last attempt", () => {
     expect(applyResponse(run, job, failed("e"), settings)).toMatchObject({
       retry: { attempt: 1, dueMs: nowMs + 500 },
       end: null,
@@ -158,7 +158,7 @@ describe("an answer the engine does not know", () => {
     });
   });
 
-  it("counts as an error of the attempt when it cannot be read", () => {
+  it("counts as an error of the attempt if it cannot be read", () => {
     for (const body of [null, [], [{}], "x", [op("Sleep", "s", { name: "some day" })]]) {
       const response = { status: 206, noRetry: false, retryAfter: null, body };
       expect(applyResponse(run, job, response, settings)).toMatchObject({ retry: { attempt: 1 }, end: null });
@@ -212,7 +212,7 @@ describe("no run", () => {
     body: fc.array(anyOp, { maxLength: 4 }),
   });
 
-  it("is stranded by any answer: it ends, is repeated, or a job or an open step of another job is left", () => {
+  it("is stranded by any answer: it ends, is repeated, or has a job or an open step left", () => {
     fc.assert(
       fc.property(
         anyResponse,

@@ -7,12 +7,12 @@ const textAfter = (window: ReturnType<typeof createEventWindow>, position: numbe
   return next === null ? null : [Buffer.from(next.bytes).toString(), next.after, next.hasMore];
 };
 
-test("SH1: a window gives what follows a position, and nothing for one that it does not have", () => {
+test("SH1: a window returns what follows a position, and nothing for an unknown position", () => {
   const window = createEventWindow();
   expect([window.end(), textAfter(window, null)]).toEqual([undefined, null]);
   window.reset(null);
   expect([window.end(), textAfter(window, null)]).toEqual([null, ["", null, false]]);
-  // In the order of their commits, which is not that of their ids.
+  // In the order of their commits, which differs from that of their ids.
   window.add([event(3), event(2)]);
   window.add([event(5)]);
   expect(textAfter(window, null)).toEqual(["325", 5, false]);
@@ -23,7 +23,7 @@ test("SH1: a window gives what follows a position, and nothing for one that it d
   expect([window.end(), textAfter(window, 5)]).toEqual([undefined, null]);
 });
 
-test("a window keeps the last events within its bounds, and gives a part of them at a time", () => {
+test("a window keeps the last events within its bounds, and returns a part of them at a time", () => {
   const window = createEventWindow();
   window.reset(0);
   for (let first = 1; first <= 1_200; first += 100)
@@ -34,4 +34,13 @@ test("a window keeps the last events within its bounds, and gives a part of them
   window.add([event(1_201, 600_000), event(1_202, 600_000)]);
   expect(textAfter(window, 1_200)).toBeNull();
   expect(textAfter(window, 1_201)?.slice(1)).toEqual([1_202, false]);
+});
+
+test("followers share the bytes of a part although each asks for more before the next one's turn", () => {
+  const window = createEventWindow();
+  window.reset(0);
+  window.add([event(1), event(2)]);
+  const first = window.after(0);
+  expect(window.after(2)?.bytes).toHaveLength(0);
+  expect(window.after(0)?.bytes).toBe(first?.bytes);
 });

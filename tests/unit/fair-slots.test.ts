@@ -24,7 +24,7 @@ describe("the slots of a tenant", () => {
     expect(slotsFor("b", uses(full), 8)).toBe(1);
   });
 
-  it("split what is free evenly", () => {
+  it("split the free ones evenly", () => {
     expect(slotsFor("a", uses({ a: use(0), b: use(0) }), 8)).toBe(4);
     expect(slotsFor("a", uses({ a: use(4), b: use(0) }), 8)).toBe(0);
     expect(slotsFor("a", uses({ a: use(0), b: use(0), c: use(0) }), 8)).toBe(4);
@@ -34,7 +34,7 @@ describe("the slots of a tenant", () => {
     expect(slotsFor("a", uses({ a: use(5), b: use(1, true, 1) }), 8)).toBe(2);
   });
 
-  it("never leave everybody waiting, nor give out more than there are, whoever asks in turn", () => {
+  it("never leave everybody waiting, and never give out more than there are, in any order of requests", () => {
     const random = createRandom(7);
     for (let round = 0; round < 300; round += 1) {
       const total = random.between(1, 12);

@@ -27,7 +27,7 @@ describe("a plan that is named by its address", () => {
     server.close();
   });
 
-  it("is fetched, also where the address redirects", async () => {
+  it("is fetched, even if the address redirects", async () => {
     expect(await from("/plan.yaml")).toBe("name: fetched\n");
     expect(await from("/to?/plan.yaml")).toBe("name: fetched\n");
   });
@@ -50,7 +50,7 @@ describe("a plan that is named by its address", () => {
     await expect(named).rejects.toThrow("the plan at https://localhost cannot be fetched: its address is not public");
   });
 
-  it("is not fetched from where a redirect of an allowed host leads", async () => {
+  it("is not fetched from the target of an allowed host's redirect", async () => {
     for (const to of ["http://127.0.0.1:1/x", "https://127.0.0.1/x", "https://localhost/x", "file:///etc/passwd"])
       await expect(from(`/to?${encodeURIComponent(to)}`), to).rejects.toThrow(/not public|must begin with https/);
     await expect(from("/loop")).rejects.toThrow("redirects more than 3 times");

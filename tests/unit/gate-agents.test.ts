@@ -11,7 +11,7 @@ import { parsePlan, parsePlanValue } from "../../src/plan/parse-plan.ts";
 import { planText } from "../../src/plan/write-plan.ts";
 import type { BuildRow, StoreTransaction } from "../../src/store/port.ts";
 
-// Plans that give a gate an agent, and what that agent is asked.
+// Plans that give a gate an agent, and the prompt that the agent gets.
 
 const text = (fields: string): string => `name: p
 tasks:
@@ -43,7 +43,7 @@ describe("the agent of a gate, in a plan", () => {
     expect(parsePlan(planText(plan), { baseDir: null, env: {} }).plan).toEqual(plan);
   });
 
-  it("leaves a plan that names none as it was, to the byte", () => {
+  it("leaves a plan without one unchanged, to the byte", () => {
     const gates = { command: null, timeoutMs: 600_000, from: null, when: "each" };
     expect(JSON.stringify(planOf("").gates)).toBe(
       JSON.stringify({
@@ -62,7 +62,7 @@ describe("the agent of a gate, in a plan", () => {
     expect(lines).toContain("integration (preview and acceptance checks, checks by backend)");
   });
 
-  it("is a fault with its line when nobody declares it, or nothing would run it", () => {
+  it("is reported with its line if nobody declares it, or nothing would run it", () => {
     expect(faultsOf("gates:\n  testing: { agent: backnd }\n")).toEqual([
       "7 undeclared-role gates.testing.agent: There is no role backnd, did you mean backend?",
     ]);
@@ -81,7 +81,7 @@ describe("the agent of a gate, in a plan", () => {
     ]);
   });
 
-  it("is for the person to say, not for a planner", () => {
+  it("is for a person to choose, not for a planner", () => {
     const made = {
       name: "m",
       tasks: [{ id: "t", agent: "backend", instructions: "x", acceptance: [{ text: "y" }] }],
@@ -93,7 +93,7 @@ describe("the agent of a gate, in a plan", () => {
     ]);
   });
 
-  it("needs a model that is there, as any agent that is started", () => {
+  it("needs an available model, like any agent", () => {
     const plan = planOf("  tester: { runtime: builtin, model: nobody }\ngates: { testing: { agent: tester } }\n");
     const models = { lacks: () => null, isPriced: () => true };
     expect(() => refuseWithoutModels(models, plan)).toThrow(/agents.tester.model: nobody is not a model/);
@@ -115,7 +115,7 @@ describe("the prompt of a gate's agent", () => {
     };
   };
 
-  it("has the tasks, the change and what our own command said, the latter two as data", () => {
+  it("has the tasks, the change and our own command's output, the latter two as data", () => {
     const { prompt, taskFile } = createAgents().checksPack(context(both));
     expect(prompt).toContain("# More checks for the testing gate of wave 2");
     expect(prompt).toContain("It ran `npm test`, which passed (exit 0).");
@@ -137,7 +137,7 @@ describe("the prompt of a gate's agent", () => {
     );
   });
 
-  it("is a prompt of the project's own where the role brings one, checked with the plan", () => {
+  it("is the project's own prompt if the role has one, checked with the plan", () => {
     expect(placeholderFaults("checks", loadPrompts().checks)).toEqual({ unknown: [], missing: [] });
     const { required, optional } = promptPlaceholders.checks;
     const every = [...required, ...optional].map((name) => `${name}: {{${name}}}`).join(" ");
@@ -165,7 +165,7 @@ describe("the prompt of a gate's agent", () => {
   });
 });
 
-it("has its role's name when it asks a person", async () => {
+it("names its role when it asks a person", async () => {
   const roles: string[] = [];
   const emitted: string[] = [];
   const rows = (added: object | undefined) =>

@@ -34,7 +34,7 @@ describe("the checks that a gate's agent reports", () => {
     expect(() => gates.parseChecks(file)).toThrowError(expect.objectContaining({ code: "usage" }));
   });
 
-  it("name paths that may be of the tree", () => {
+  it("name paths that may be in the tree", () => {
     const command = `cd sub && node --test ./test/own.test.js "$X/y" -q > out.txt; A=b.sh sh /etc/x ../up 'a b' src/`;
     expect(gates.pathsIn(command)).toEqual([
       ...["cd", "sub", "node", "test/own.test.js", "out.txt", "A", "b.sh", "sh", "a", "b", "src"],
@@ -71,14 +71,14 @@ const judge = (fields: Partial<StageState> | null, more: object = {}) =>
   });
 
 describe("a check that we ran", () => {
-  it("passed when it ended with 0", () => {
+  it("passed if it ended with 0", () => {
     expect(judge({ status: "passed", exitCode: 0 })).toMatchObject({
       result: { outcome: "passed", exitCode: 0, outputTail: "said", note: null },
       findings: [],
     });
   });
 
-  it("failed when it ended with a code of its own: a finding that says so first", () => {
+  it("failed if it ended with its own code, and the finding says so first", () => {
     const { result, findings } = judge({ exitCode: 3 });
     expect(result).toMatchObject({ outcome: "failed", exitCode: 3, outputTail: "said", note: null });
     expect(findings.map(({ rule, severity, message }) => `${rule} ${severity} ${message}`)).toEqual([
@@ -125,7 +125,7 @@ describe("a check that we ran", () => {
     expect(result.note).toMatch(note);
   });
 
-  it("failed, too, when a page was not found", () => {
+  it("also failed if a page was not found", () => {
     const command = "curl -f localhost:$PORT/api/entries";
     expect(judge({ exitCode: 22 }, { check: { ...check, command }, output: "/api/entries not found" })).toMatchObject({
       result: { outcome: "failed" },

@@ -33,7 +33,7 @@ describe("counting with the real node:test", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  it("counts nested tests of its TAP as it does itself", () => {
+  it("counts nested tests in its TAP as the runner does", () => {
     const output = run("--test-reporter=tap", "a.test.mjs");
     expect(countTests(output, [])).toEqual({ total: 8, passed: 4, failed: 2, skipped: 2, source: "tap" });
   });
@@ -45,7 +45,7 @@ describe("counting with the real node:test", () => {
     expect(countTests(output.replaceAll("ℹ", "\u001b[34mℹ").replaceAll("\n", "\u001b[39m\n"), [])).toEqual(expected);
   });
 
-  it("prefers its JUnit report, where a group is no test", () => {
+  it("prefers its JUnit report, where a group is not a test", () => {
     const xml = run("--test-reporter=junit", "a.test.mjs");
     expect(countTests("# tests 99\n# pass 99\n", [{ xml }])).toMatchObject({
       total: 7,
@@ -169,7 +169,7 @@ describe("JUnit reports", () => {
     expect(countJunit([{ xml }])).toEqual({ total: 7, passed: 4, failed: 2, skipped: 1 });
   });
 
-  it("reads what is there of a broken report, and nothing of other XML", () => {
+  it("reads what it can of a broken report, and nothing of other XML", () => {
     expect(countJunit([{ xml: `<testsuite><testcase name="a"/><testcase name="b"><failure` }])).toMatchObject({
       total: 2,
     });

@@ -114,18 +114,18 @@ describe("judging a command", () => {
     expect(result.findings[0]).toMatchObject({ rule: "command-not-found", severity: "high" });
   });
 
-  it("takes a test that misses a program for a failing test", () => {
+  it("counts a test that lacks a program as a failing test", () => {
     const result = judge("sh: 1: convert: not found\nnot ok 1 - converts\n1..1\n", { exitCode: 1 });
     expect(result.verdict).toBe("failed");
   });
 
-  it("is inconclusive about a time-out, with what had failed until then", () => {
+  it("is inconclusive about a time-out, and lists what had failed by then", () => {
     const result = judge("TAP version 13\nnot ok 1 - hangs\n", { exitCode: null, signal: "SIGKILL", timedOut: true });
     expect(result).toMatchObject({ verdict: "inconclusive", reason: "timed-out" });
     expect(result.findings.map((one) => one.rule)).toEqual(["timed-out", "test-failure"]);
   });
 
-  it("fails with the signal of a command that was killed", () => {
+  it("fails with the signal of a killed command", () => {
     const result = judge("", { exitCode: null, signal: "SIGSEGV" });
     expect(result.verdict).toBe("failed");
     expect(result.findings[0]!.message).toContain("SIGSEGV");
@@ -168,7 +168,7 @@ describe("findings of real runners", () => {
     return done.stdout + done.stderr;
   };
   beforeEach(() => {
-    // As in a sandbox, so that the tree's own path must be taken out.
+    // As in a sandbox, where the tree's own path must be removed.
     const root = mkdtempSync(join(tmpdir(), "wavesmith-judge-"));
     folder = join(root, "trees", "bld_1", "gate-2");
     mkdirSync(folder, { recursive: true });

@@ -70,7 +70,7 @@ describe("a critic's findings", () => {
     expect(aside[0]!.message).toBe("outside this wave's changes, so it cannot block (reported as high): wrong");
   });
 
-  it("are left as they are when they are not grave or sure enough to block", async () => {
+  it("are left unchanged if they are not severe or certain enough to block", async () => {
     const mild = [finding({ severity: "medium", file: "b.ts" }), finding({ confidence: 0.3, severity: "critical" })];
     expect(await sort(mild)).toEqual({ candidates: [], aside: mild });
   });
@@ -92,7 +92,7 @@ describe("a second look", () => {
     expect(changedItsMind.map(({ confirmed }) => confirmed)).toEqual([false, true]);
   });
 
-  it("may be a program that reports what it finds: the same findings again are confirmed", () => {
+  it("may be a program that reports its findings; those it reports again are confirmed", () => {
     const again = { title: "second", severity: "low", file: "a.ts", line: 30 };
     expect(look({ findings: [again] }).map(({ confirmed }) => confirmed)).toEqual([false, true]);
     expect(look({ findings: [] }).map(({ confirmed }) => confirmed)).toEqual([false, false]);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { reportedFailures } from "../../src/gates/counts/reported-failures.ts";
 import { countTests } from "../../src/gates/counts/test-counts.ts";
 
-// What runners print of four tests: one passes, one passes or fails, one is skipped, and one is a
+// Runners' output for four tests: one passes, one passes or fails, one is skipped, and one is a
 // todo, pending or expected to fail.
 
 const said = (runner: string, end: "good" | "bad"): string =>
@@ -24,14 +24,14 @@ const runners = [
 ] as const;
 
 describe.each(runners)("the output of %s", (runner, _version, source) => {
-  it("has the number of its tests, of which none failed: to be skipped is no failure", () => {
+  it("has the number of its tests, and no failure if a test was skipped", () => {
     expect(countTests(said(runner, "good"), [])).toEqual({ total: 4, passed: 2, failed: 0, skipped: 2, source });
     expect(reportedFailures(said(runner, "good"), [])).toEqual([]);
   });
 
   it("has the test that failed", () => {
     const counts = countTests(said(runner, "bad"), []);
-    // AVA does not say how many have passed when one fails.
+    // AVA does not say how many passed when one fails.
     const passed = runner === "ava" ? 0 : 1;
     expect(counts).toEqual({ total: 3 + passed, passed, failed: 1, skipped: 2, source });
     expect(reportedFailures(said(runner, "bad"), [])[0]).toMatch(/ has 1 failed test$/);

@@ -69,25 +69,25 @@ describe("added lines", () => {
 describe("conflict markers", () => {
   const conflict = "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n";
 
-  it("are found with their lines, once, without a syntax error besides", async () => {
+  it("are found once, with their lines, and without a syntax error", async () => {
     expect(short(await check({}, { "src/a.ts": `const x = 1;\n${conflict}` }))).toEqual([
       "critical conflict-marker src/a.ts:2",
     ]);
   });
 
-  it("are found with the base between them and with Windows line ends", async () => {
+  it("are found with the base between them and with Windows line endings", async () => {
     const text = "<<<<<<< HEAD\na\n||||||| base\nz\n=======\nb\n>>>>>>> other\n".replaceAll("\n", "\r\n");
     expect(short(await check({}, { "a.txt": text }))).toEqual(["critical conflict-marker a.txt:1"]);
   });
 
-  it("are not seen in headings, code fences of documents and what stood before", async () => {
+  it("are not seen in headings, code fences of documents and earlier text", async () => {
     const heading = "Title\n=======\n\ntext\n";
     expect(await check({}, { "README.md": heading, "docs/git.md": `\`\`\`\n${conflict}\`\`\`\n` })).toEqual([]);
     expect(await check({ "a.txt": conflict }, { "a.txt": `${conflict}more\n` })).toEqual([]);
   });
 });
 
-// Put together at run time, so that no scanner takes this file for a leak.
+// Put together at run time, so that no scanner mistakes this file for a leak.
 const random = "q7Zk2LmX9vBt4Rw8NcY1HsD6fGj3PaE5uTo0iVyb";
 const planted: [string, string][] = [
   ["an AWS key id", `key = "AKIA${"Q3EGRIWHZ5NPLXKD"}"`],
@@ -252,7 +252,7 @@ describe("kinds of files", () => {
     expect(await check({ "node_modules/z.js": "" }, { "node_modules/z.js": "1" })).toEqual([]);
   });
 
-  it("mentions committed caches once and does not block for them", async () => {
+  it("mentions committed caches once, and does not block because of them", async () => {
     const after = { "a/__pycache__/x.pyc": binary(10), "b/__pycache__/y.pyc": binary(10), ".pytest_cache/v": "" };
     const findings = await check({}, after);
     expect(short(findings)).toEqual(["medium cache-folder a/__pycache__:null"]);
@@ -442,7 +442,7 @@ describe("weakened tests", () => {
     expect(short(one)).toContain(`high weakened-test ${path}:null`);
   });
 
-  it("finds a test file that was renamed out of the runner's sight", async () => {
+  it("finds a test file that was renamed so that the runner no longer sees it", async () => {
     const findings = await check({ [path]: two }, { "tests/a.ts.bak": two }, { renames: { "tests/a.ts.bak": path } });
     expect(short(findings)).toEqual([`high deleted-test ${path}:null`]);
   });
@@ -499,13 +499,13 @@ describe("weakened tests", () => {
     expect(short(await check({ [path]: two }, { [path]: table }))).toEqual([`medium weakened-test ${path}:null`]);
   });
 
-  it("weighs a skip behind a condition less", async () => {
+  it("gives a conditional skip a lower severity", async () => {
     const go = (body: string) => `func TestA(t *testing.T) {\n${body}\tt.Error(1)\n}\n`;
     const after = { "a_test.go": go("\tif testing.Short() {\n\t\tt.Skip()\n\t}\n") };
     expect(short(await check({ "a_test.go": go("") }, after))).toEqual(["medium skipped-test a_test.go:3"]);
   });
 
-  it("holds a change that no task is known for to the rule too", async () => {
+  it("applies the rule to a change without a known task, too", async () => {
     expect(short(await check({ [path]: two }, {}, { changes: [] }))).toEqual([`high deleted-test ${path}:null`]);
   });
 });
@@ -529,7 +529,7 @@ describe("secrets that agents were given", () => {
     expect(JSON.stringify(findings)).not.toContain("plain-words-here");
   });
 
-  it("are no finding where they stood before", async () => {
+  it("are no finding if they were there before", async () => {
     expect(await check({ "a.txt": "plain-words-here\n" }, { "a.txt": "plain-words-here\nmore\n" }, given)).toEqual([]);
   });
 });
@@ -537,7 +537,7 @@ describe("secrets that agents were given", () => {
 describe("files that agents take as instructions", () => {
   const after = { "AGENTS.md": "obey", "src/.claude/settings.json": "{}" };
 
-  it("block when nobody declared them, and are shown when somebody did", async () => {
+  it("block if nobody declared them, and are shown if somebody did", async () => {
     const agentFiles = [
       { taskKey: "api", file: "AGENTS.md", declared: false },
       { taskKey: "docs", file: "src/.claude/settings.json", declared: true },

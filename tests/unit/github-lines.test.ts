@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkGitHub } from "../../src/cli/commands/doctor.ts";
 import { pullRequestLines } from "../../src/cli/view/pull-request-lines.ts";
 import { loadConfig } from "../../src/config.ts";
-import type { PullRequestView } from "../../src/coordinator/build/read-build.ts";
+import type { PullRequestView } from "../../src/coordinator/build/build-view.ts";
 import { createGitHubServer, type GitHubServer } from "../support/github-server.ts";
 import { usualToken } from "../support/github-state.ts";
 import { moment, view } from "./cli-views.ts";
@@ -58,7 +58,7 @@ it("shows each pull request with its address, what it waits for and what to do",
       ({ text }) => text,
     );
   const named = (state: string) => [`pull request 7 of octo/app: ${state}  https://github.com/octo/app/pull/7`];
-  expect(lines({ status: "open", mergeState: "checks" })).toEqual(named("open, waits for checks"));
+  expect(lines({ status: "open", mergeState: "checks" })).toEqual(named("open, waiting for checks"));
   const failed = [{ name: "ci/build", state: "failed", url: null }];
   expect(lines({ status: "open", checks: failed })).toEqual(named("open, failed: ci/build"));
   expect(lines({ status: "merged" })).toEqual(named("merged"));
@@ -73,5 +73,5 @@ it("shows each pull request with its address, what it waits for and what to do",
     "  GitHub answered 401",
     "  wavesmith github setup",
   ]);
-  expect(lines({ status: "waiting", ...stuck })[0]).toContain("not delivered yet, tried again at 12:00 UTC");
+  expect(lines({ status: "waiting", ...stuck })[0]).toContain("not delivered yet, next try at 12:00 UTC");
 });

@@ -7,7 +7,7 @@ import { environmentFor } from "../../src/guest/isolation/isolation.ts";
 import { createMemoryWatch, outOfMemoryKills } from "../../src/guest/isolation/out-of-memory.ts";
 import { adoptedOf, type LaunchFacts, membersOf, type ProcessFacts } from "../../src/guest/isolation/strays.ts";
 
-describe("whose a process is", () => {
+describe("the owner of a process", () => {
   const process = (pid: number, more: Partial<ProcessFacts> & { marked?: string } = {}): ProcessFacts => {
     const { marked = null, ...rest } = more;
     return { pid, parent: 1, session: pid, ticks: pid, mark: () => marked, ...rest };
@@ -35,7 +35,7 @@ describe("whose a process is", () => {
     expect(pids(membersOf(seen, table))).toEqual([11, 12, 13, 14, 15, 16]);
   });
 
-  it("is nobody's that is older, has a number that was used before, or came in from outside", () => {
+  it("is nobody if it is older, reuses a process id, or came in from outside", () => {
     const table = [
       process(9, { marked: "a.1", session: 10 }),
       process(15, { ticks: 99 }),
@@ -45,7 +45,7 @@ describe("whose a process is", () => {
     expect(pids(membersOf({ ...launch(10), known: new Set(["15:15"]) }, table))).toEqual([21]);
   });
 
-  it("is, where init adopted it, that of the launch that ends, unless an older one runs", () => {
+  it("is the ending launch if init adopted it, unless an older one runs", () => {
     const table = [process(2), process(30), process(31, { parent: 30 }), process(32, { parent: 0 })];
     expect(pids(adoptedOf(launch(20), [], { table, own }))).toEqual([30, 31]);
     expect(pids(adoptedOf(launch(20), [launch(40, "b.1")], { table, own }))).toEqual([30, 31]);
@@ -53,7 +53,7 @@ describe("whose a process is", () => {
     expect(pids(adoptedOf(launch(35), [], { table, own }))).toEqual([]);
   });
 
-  it("is never that of a launch that ends when it shows that it is another's", () => {
+  it("is never the ending launch if the process shows that it is another's", () => {
     const table = [
       process(50, { marked: "b.1" }),
       process(51, { session: 40 }),
@@ -64,7 +64,7 @@ describe("whose a process is", () => {
     expect(pids(adoptedOf(launch(45), [launch(60, "c.1")], { table: [process(53)], own }))).toEqual([53]);
   });
 
-  it("is settled once the last launch has ended: nothing that started since the first is left, and the guest never ends itself", () => {
+  it("is certain once the last launch has ended: nothing started since the first is left, and the guest never ends itself", () => {
     const launches = fc.uniqueArray(fc.integer({ min: 3, max: 60 }), { minLength: 1, maxLength: 5 });
     const born = fc.uniqueArray(fc.integer({ min: 61, max: 99 }), { maxLength: 8 });
     fc.assert(
@@ -107,12 +107,13 @@ describe("out of memory", () => {
     const groups = "9:name=systemd:/x\n4:cpu,memory:/docker/id\n";
     const below = { "proc/self/cgroup": groups, "sys/fs/cgroup/memory/docker/id/memory.oom_control": v1 };
     expect(await counting(below)).toBe(7);
-    // In a container of version 1 the path is the host's, and the group is what is mounted.
+    // In a container with cgroups of version 1 the path is the host's, and only the group is
+    // mounted.
     expect(await counting({ "proc/self/cgroup": groups, "sys/fs/cgroup/memory/memory.oom_control": v1 })).toBe(7);
     expect(await counting({})).toBeNull();
   });
 
-  it("is reported for what was killed, and for what failed on its own", async () => {
+  it("is reported for a killed program, and for one that failed by itself", async () => {
     let kills = 0;
     const watch = createMemoryWatch(async () => kills);
     const alone = await watch.begin();
@@ -128,14 +129,14 @@ describe("out of memory", () => {
     expect(await passed(0)).toBe(false);
   });
 
-  it("is not reported where nobody counts", async () => {
+  it("is not reported if nothing counts it", async () => {
     const watched = await createMemoryWatch(async () => null).begin();
     expect(await watched(137)).toBe(false);
   });
 });
 
 describe("the environment of a launch", () => {
-  it("is the caller's where that says something, also in the other case", () => {
+  it("takes the caller's values, in upper or lower case", () => {
     const shared = { HTTP_PROXY: "ours", http_proxy: "ours", NO_PROXY: "ours" };
     expect(environmentFor({ PATH: "/bin", HOME: "/h" }, shared, { Http_Proxy: "theirs", HOME: "/own" })).toEqual({
       PATH: "/bin",

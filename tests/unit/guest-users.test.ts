@@ -12,7 +12,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const owns = (): boolean => false;
 
-it("begins with any user, so that two sandboxes seldom share one, and goes on where an earlier guest stopped", () => {
+it("begins with a random user, so that two sandboxes rarely share one, and continues where an earlier guest stopped", () => {
   const first = createUsers(folder, owns).next();
   expect(first).toBeGreaterThanOrEqual(20_000);
   expect(first).toBeLessThan(24_000);
@@ -26,7 +26,7 @@ it("begins with any user, so that two sandboxes seldom share one, and goes on wh
   expect(starts.size).toBeGreaterThan(10);
 });
 
-it("gives out no user who owns something or runs something", () => {
+it("gives out no user who owns or runs something", () => {
   const users = createUsers(folder, (uid) => uid % 400 !== 7);
   const taken = users.next();
   expect(taken % 400).toBe(7);

@@ -23,7 +23,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("a job's output", () => {
   const tailBytes = 64 * 1024;
-  /** The part of some chunks that is kept under a limit. */
+  /** The part of some chunks that is kept below a limit. */
   const keep = async (chunks: readonly Buffer[], limitBytes: number) => {
     const path = join(folder, `output-${Math.random()}`);
     const output = await createJobOutput(path, { changes: createChanges(), onProblem: () => undefined });
@@ -36,7 +36,7 @@ describe("a job's output", () => {
     return { stage, bytes: readFileSync(path) };
   };
 
-  it("is whole when it goes no further over its limit than the tail that is kept", async () => {
+  it("is complete if it exceeds its limit by no more than the kept tail", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.uint8Array({ maxLength: 40_000 }), { maxLength: 6 }),
@@ -54,7 +54,7 @@ describe("a job's output", () => {
     );
   });
 
-  it("says how many bytes are missing when it goes further", async () => {
+  it("says how many bytes are missing if it exceeds that", async () => {
     const chunks = Array.from({ length: 10 }, (_, index) => Buffer.alloc(30_000, String(index)));
     const { stage, bytes } = await keep(chunks, 1_000);
     const notice = Buffer.from(`\n[${300_000 - 1_000 - tailBytes} bytes of output dropped here]\n`);
@@ -97,7 +97,7 @@ describe("a job's record", () => {
     expect(jobId("../../etc")).toMatch(/^[0-9a-f]{40}$/);
   });
 
-  it("of a job whose guest died says what ran and what did not", () => {
+  it("says what ran and what did not if the job's guest died", () => {
     const [one, two] = first.stages;
     const running = { ...first, stages: [{ ...one!, status: "running" as const }, two!] };
     const lost = stateAfterGuestDeath(running, new Date(5_000), 12);
@@ -130,7 +130,7 @@ describe("a path from a caller", () => {
         try {
           segments = segmentsOf(parts.join("/"));
         } catch {
-          return; // Refused, as it should be when it leads out.
+          return; // Refused, as it should be if it leads out.
         }
         expect(segments).not.toContain("..");
         expect(segments[0]).not.toBe(".guest");
@@ -144,11 +144,11 @@ describe("a path from a caller", () => {
   });
 });
 
-describe("what a caller sends", () => {
+describe("a caller's request", () => {
   const stage = { name: "s", argv: ["true"], cwd: "", env: {}, stdin: null, timeoutMs: 1, outputLimitBytes: 0 };
   const spec = (change: object) => ({ stages: [{ ...stage, ...change }], writable: [], labels: {} });
 
-  it("is refused by the name of the field that is wrong", () => {
+  it("is refused with the name of the wrong field", () => {
     const wrong: readonly [object, RegExp][] = [
       [{ argv: [] }, /stages\[0\]\.argv/],
       [{ argv: ["a\0b"] }, /stages\[0\]\.argv\[0\] must not contain NUL/],
@@ -162,7 +162,7 @@ describe("what a caller sends", () => {
     expect(() => parseJobSpec(null)).toThrow("job must be an object");
   });
 
-  it("has its time limit within what a timer can wait", () => {
+  it("has its time limit capped to what a timer can wait", () => {
     expect(parseJobSpec(spec({ timeoutMs: 1e15 })).stages[0]?.timeoutMs).toBe(2 ** 31 - 1);
   });
 });

@@ -8,8 +8,8 @@ import { parseReview } from "../../src/gates/review.ts";
 import { staticChecks } from "../../src/gates/static/static-checks.ts";
 import { evidenceTail, outputLines } from "../../src/gates/text.ts";
 
-// Whatever reads agents' output takes a time in proportion to its length: one job must not hold up
-// the others.
+// Everything that reads agents' output takes time in proportion to its length, so that one job does
+// not hold up the others.
 
 const mebibyte = 1 << 20;
 const filled = (text: string) => (size: number) => text.repeat(Math.ceil(size / text.length)).slice(0, size);
@@ -81,12 +81,12 @@ const cases = readers.flatMap(([what, read, inputs]) =>
   Object.entries(inputs).map(([name, input]) => ({ what, read, name, input })),
 );
 
-describe("reading what agents wrote", () => {
+describe("reading agents' output", () => {
   it.each(cases)("$what: $name", { timeout: 120_000 }, async ({ read, input }) => {
-    await processorMs(read, input(mebibyte / 64)); // compiled
+    await processorMs(read, input(mebibyte / 64)); // lets it compile
     const quarter = await processorMs(read, input(mebibyte / 4));
     const whole = await processorMs(read, input(mebibyte));
-    // Four times as much text: four times as long, and sixteen times where each line is compared
+    // Four times as much text takes four times as long, but sixteen times if each line is compared
     // with each.
     expect(whole).toBeLessThan(9 * quarter + 400);
   });

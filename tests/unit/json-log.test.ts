@@ -47,7 +47,7 @@ describe("the log as JSON", () => {
     ]);
   });
 
-  it("is one line whatever a message has, and holds no secret", () => {
+  it("is one line whatever a message contains, and has no secret", () => {
     log.warn('two\nlines "s3cret-value-of-a-key"\u001b[31m');
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(/^[^\n\u001b]*\n$/);

@@ -40,7 +40,7 @@ describe("messages for a machine on which bubblewrap does not work", () => {
     expect(denialRemedy(machine({ inContainer: true }))).toContain("seccomp=unconfined");
   });
 
-  it("says that the system or a container denies namespaces when no setting tells, and points at no circle", () => {
+  it("says that the system or a container denies namespaces if no setting explains it, and gives no circular advice", () => {
     expect(denialRemedy(machine())).toMatch(/the container around us denies user namespaces/);
     expect(denialRemedy(machine())).not.toContain("bwrap");
   });
@@ -67,7 +67,7 @@ describe("messages for a machine on which bubblewrap does not work", () => {
     }
   });
 
-  it("takes root that may not give files away for a namespace that denies it, and no other failure of chown", () => {
+  it("mistakes no other chown failure for root in a namespace that may not give files away", () => {
     const failed = (stderr: string) =>
       Object.assign(new Error("Command failed"), { cmd: "/usr/bin/chown -RPh 1:1 -- /v", stderr });
     expect(deniedUser(failed("chown: changing ownership of '/v': Invalid argument\n"))).toMatch(
@@ -77,7 +77,7 @@ describe("messages for a machine on which bubblewrap does not work", () => {
     expect(deniedUser(new Error("Invalid argument"))).toBeNull();
   });
 
-  it("tells a full disk or a place that cannot be written from a driver that does not work", () => {
+  it("tells a full disk or an unwritable folder from a driver that does not work", () => {
     const failed = (code: string) => Object.assign(new Error(`${code}: refused`), { code, path: "/data/check-x" });
     expect(fileProblem(failed("ENOSPC"), "/data")).toMatchObject({
       what: "the disk that holds /data is full",

@@ -16,7 +16,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /**
- * Another process that runs `body` with `withLock`, `folder` and `appendFileSync` at hand, and
+ * Another process that runs `body` with `withLock`, `folder` and `appendFileSync` available, and
  * prints lines.
  */
 function another(body: string) {
@@ -39,7 +39,7 @@ describe("the lock between processes", () => {
     expect(await withLock(folder, 1000, async () => 7)).toBe(7);
   });
 
-  it("is held by one at a time in one process, too", async () => {
+  it("is held by one at a time within one process, too", async () => {
     const seen: string[] = [];
     const body = (name: string) => async () => {
       seen.push(`${name} in`);
@@ -64,7 +64,7 @@ describe("the lock between processes", () => {
     await Promise.all([3, 8, 13, 99].map((lastRound) => another(body(lastRound)).closed));
     const lines = readFileSync(log, "utf8").trim().split("\n");
     rmSync(log);
-    // Whoever goes in finds nobody there who lives: either the last came out, or it never did.
+    // A holder finds no other living holder: the one before came out, or never will.
     for (const [index, line] of lines.entries()) {
       if (!line.startsWith("out")) continue;
       expect(lines[index - 1]).toBe(line.replace("out", "in"));
@@ -86,7 +86,7 @@ describe("the lock between processes", () => {
     expect(await withLock(folder, 5000, async () => "taken")).toBe("taken");
   });
 
-  it("does not take a process that reuses the holder's id for the holder", async () => {
+  it("does not mistake a process that reuses the holder's id for the holder", async () => {
     const ticket = {
       token: "t",
       held: true,

@@ -34,12 +34,12 @@ describe("the folders a sandbox shows", () => {
     expect(tools(`${nvm}:${pyenv}:/usr/bin`).path).toBe(`${nvm}:${pyenv}:/usr/bin`);
   });
 
-  it("are only a folder of programs where the folder above may hold credentials or is the home", () => {
+  it("are only a folder of programs if the folder above may hold credentials or is the home", () => {
     const bins = [folder(".local/bin"), folder(".cargo/bin"), folder("bin")];
     expect(sourcesOf(bins.join(":")).sort()).toEqual([...bins].sort());
   });
 
-  it("show only a folder of programs when it is in somebody's project", () => {
+  it("show only a folder of programs if it is in somebody's project", () => {
     const bin = folder("project/bin");
     file("project/.git/config");
     expect(sourcesOf(bin)).toEqual([bin]);
@@ -58,12 +58,12 @@ describe("the folders a sandbox shows", () => {
     expect(tools(path).path).toBe("/usr/bin");
   });
 
-  it("leave out the programs of npm's own scripts, relative folders and folders that are not there", () => {
+  it("leave out npm's script folders, relative folders and missing folders", () => {
     const bin = folder("app/node_modules/.bin");
     expect(tools(`${bin}:node_modules/.bin:${home}/none:/usr/bin`)).toEqual({ shown: [], path: "/usr/bin" });
   });
 
-  it("include what links in a folder of programs point to", () => {
+  it("include the targets of links in a folder of programs", () => {
     const bin = folder(".local/bin");
     symlinkSync(file(".local/share/pipx/venvs/black/bin/black"), join(bin, "black"));
     symlinkSync(file(".local/share/agent/versions/2.0"), join(bin, "agent"));
@@ -79,7 +79,7 @@ describe("the folders a sandbox shows", () => {
     );
   });
 
-  it("are shown where PATH says they are, also when a link is on the way", () => {
+  it("are shown where PATH says they are, even if a link is on the way", () => {
     folder(".nvm/versions/v20/bin");
     symlinkSync(join(home, ".nvm/versions/v20"), join(home, ".nvm/current"));
     const { shown, path } = tools(join(home, ".nvm/current/bin"));
@@ -87,7 +87,7 @@ describe("the folders a sandbox shows", () => {
     expect(path).toBe(`${home}/.nvm/current/bin:/usr/bin`);
   });
 
-  it("put rustup's toolchain itself on PATH, whose proxies would look for it in the home", () => {
+  it("put rustup's toolchain itself on PATH, because its proxies would look for it in the home", () => {
     const bin = dirname(file(".cargo/bin/rustup"));
     const toolchain = dirname(folder(".rustup/toolchains/stable-x/bin"));
     writeFileSync(join(home, ".rustup/settings.toml"), 'version = "12"\ndefault_toolchain = "stable-x"\n');

@@ -87,7 +87,7 @@ describe("a plan that a planner drafted", () => {
     expect(faultsOf({ ...made, tasks: [{ ...task, [key]: value }] })).toContain(`tasks[0].${key}`);
   });
 
-  it("cannot turn gates off, nor count missing tests as one", () => {
+  it("cannot turn gates off, or count missing tests as one", () => {
     const gates = { testing: { command: "true", minTests: 0 }, critic: false, integration: false, maxFixRounds: 9 };
     expect(faultsOf({ ...made, tasks: [task], gates })).toEqual([
       "gates.testing.minTests",
@@ -98,7 +98,7 @@ describe("a plan that a planner drafted", () => {
     expect(faultsOf({ ...made, gates: { testing: false } })).toEqual(["gates.testing"]);
   });
 
-  it("reads no file of this machine, and has no task by the name of the one that made it", () => {
+  it("reads no file of this machine, and has no task with the planner task's name", () => {
     const reads = { ...task, instructions: { file: "/etc/passwd" } };
     expect(faultsOf({ ...made, tasks: [reads], gates: {}, context: [{ file: "/etc/passwd" }] })).toEqual([
       "context[0].file",

@@ -87,7 +87,7 @@ describe("a mask", () => {
     expect(createMask({})(text)).toBe(text);
   });
 
-  it("shows a part of a text without half a secret at its ends", () => {
+  it("shows part of a text without half a secret at its ends", () => {
     const text = `${"x".repeat(10)}${token}${"y".repeat(10)}`;
     for (let from = 0; from <= text.length; from += 1) {
       const parts = [mask.within(text, 0, from), mask.within(text, from, text.length)];
@@ -115,7 +115,7 @@ describe("a mask", () => {
   });
 });
 
-/** Numbers that follow from a seed (mulberry32). */
+/** Numbers that depend only on the seed (mulberry32). */
 function random(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -126,7 +126,7 @@ function random(seed: number): (below: number) => number {
   };
 }
 
-/** What a watcher stores of output that arrives in pieces: it continues where it cut. */
+/** What a watcher stores of output that arrives in pieces, continuing where it stopped. */
 function storedPieces(output: Buffer, sizes: () => number): string {
   const readBytes = 256 * 1024;
   const cut = createCut(secrets, readBytes);

@@ -18,7 +18,7 @@ it.each([
     "fix the plan; check_plan checks it without starting anything",
   ],
   ["GET /api/v1/builds lists them", "list_builds lists them"],
-  ["POST /api/v1/projects makes one", "start_build makes one"],
+  ["POST /api/v1/projects creates one", "start_build creates one"],
   ["use another name", "use another name"],
 ])("tells an agent which tool does the same as %j", (text, told) => {
   expect(namingTools(text)).toBe(told);

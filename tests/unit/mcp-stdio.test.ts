@@ -5,7 +5,7 @@ import { createMcpServer } from "../../src/mcp/mcp-server.ts";
 import { createStdioTransport } from "../../src/mcp/stdio-transport.ts";
 
 describe("MCP on stdin and stdout", () => {
-  it("answers a line that is no JSON with a parse error, and goes on", async () => {
+  it("answers a line that is not JSON with a parse error, and continues", async () => {
     const [input, output] = [new PassThrough(), new PassThrough()];
     const server = createMcpServer(createClient({ baseUrl: "http://127.0.0.1:9", key: "none" }), "1");
     await server.connect(createStdioTransport(input, output));

@@ -14,7 +14,7 @@ describe("what a model costs", () => {
     for (const price of list) expect(price.cached, price.model).toBeLessThanOrEqual(price.input);
   });
 
-  it("depends on the cache's lifetime, on how long the context is, and on the provider taking its time", () => {
+  it("depends on the cache's lifetime, the context's length, and whether the provider may take its time", () => {
     const sonnet = priceIn(list, "anthropic", "claude-sonnet-4-5-20250929");
     const written = { inputTokens: million, cacheWriteTokens: million };
     expect(usd(sonnet, written)).toBe(3.75);
@@ -47,7 +47,7 @@ describe("what a model costs", () => {
     expect(familyPriceIn(list, "compatible", "gpt-7")).toBeNull();
   });
 
-  it("can be a person's to say, briefly or whole", () => {
+  it("can be set by a person, briefly or in full", () => {
     const brief = [{ provider: "openai", model: "x", input: 1, output: 2 }];
     const price = { ...brief[0], cached: 1, cacheWrite: 1, cacheWriteLong: 1 };
     expect(readPrices(JSON.stringify(brief), "f")).toEqual([price]);

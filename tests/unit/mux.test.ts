@@ -97,12 +97,12 @@ describe("channels over one stream", () => {
     const error = await once(accepted[0]!, "error").then(([reason]) => reason as NodeJS.ErrnoException);
     expect(error.code).toBe("ECONNRESET");
     expect(accepted[0]!.destroyed).toBe(true);
-    // And nothing else was harmed.
+    // Nothing else was harmed.
     const next = near.open().on("error", () => undefined);
     expect(String((await once(next, "data"))[0])).toBe("hello");
   });
 
-  it("let an answer be read though its sender no longer listens", async () => {
+  it("let an answer be read even if its sender no longer listens", async () => {
     const { near } = await connected((channel) => {
       channel.on("error", () => undefined);
       channel.once("data", () => {
@@ -115,7 +115,7 @@ describe("channels over one stream", () => {
     expect((await buffer(channel)).toString()).toBe("too large");
   });
 
-  it("do not wait for one that is not read, and keep little of it", async () => {
+  it("do not wait for a channel that is not read, and buffer little of it", async () => {
     const { near } = await connected((channel) => {
       channel.on("error", () => undefined);
       channel.once("data", (first: Buffer) => {
@@ -136,7 +136,7 @@ describe("channels over one stream", () => {
     expect(received).toBe(300_000_000);
   });
 
-  it("are all broken when the stream is", async () => {
+  it("all break when the stream does", async () => {
     const { near, far, stream } = await connected(echo);
     const channels = [near.open(), near.open()];
     await Promise.all(channels.map((channel) => channel.write("x") && once(channel, "data")));
@@ -178,8 +178,8 @@ describe("channels over one stream", () => {
     };
     const of = (kind: 1 | 3 | 4, id: number): Buffer => Buffer.concat(encodeFrame(kind, id));
     /**
-     * What makes our side close when the other one sends this, with one channel open and in
-     * nobody's reading.
+     * Returns why our side closes when the other side sends this, with one channel open that nobody
+     * reads.
      */
     const fate = async (sent: Buffer): Promise<string | undefined> => {
       const [near, far] = await pair();
@@ -245,7 +245,7 @@ describe("channels over one stream", () => {
       expect((await closed)?.message).toMatch("does not read");
     });
 
-    it("that sends the least there can be in a frame", async () => {
+    it("that sends the smallest possible frames", async () => {
       const [near, far] = await pair();
       const mux = createMux(near);
       const channel = mux.open();
@@ -260,7 +260,7 @@ describe("channels over one stream", () => {
   });
 });
 
-/** Writes so many bytes, as fast as they are taken. */
+/** Writes this many bytes, as fast as they are taken. */
 function pour(channel: Duplex, sizeBytes: number): void {
   const chunk = Buffer.alloc(100_000, "x");
   let left = sizeBytes;

@@ -4,7 +4,7 @@ import { type GateName, gateNames, type TaskStatus, type Verdict, type WaveStatu
 
 // Explores every state a small build can reach: each move is applied as the coordinator applies it,
 // and everything that can happen outside (an agent succeeds or fails, a branch conflicts, a gate
-// says this or that, a person cancels, time runs out) branches the world. Invariants are checked in
+// gives any verdict, a person cancels, time runs out) branches the world. Invariants are checked in
 // every state, and every path must come to an end.
 
 interface WorldTask {
@@ -88,7 +88,7 @@ const edit = (world: World, change: (copy: World) => void): World => {
   change(copy);
   return copy;
 };
-// A tenth of the time that structuredClone takes; nobody changes a list of dependencies.
+// Takes a tenth of the time of structuredClone; nobody changes a list of dependencies.
 const copyOf = (wave: WorldWave): WorldWave => ({
   ...wave,
   gates: wave.gates.map((gate) => ({ ...gate })),
@@ -197,7 +197,7 @@ function waveHappenings(world: World, wave: WorldWave): World[] {
     worlds.push(edit(world, (next) => patch(next, next.wave as WorldWave)));
   if (wave.status === "joining" && world.status === "running") {
     const members = world.tasks.filter((task) => task.inWave && task.status === "joining");
-    // All join; or the last of several conflicts and goes back.
+    // All join, or the last of several conflicts and goes back.
     for (const conflicts of members.length > 1 ? [0, 1] : [0]) {
       change((next, joining) => {
         members.forEach((member, index) => {
@@ -245,8 +245,8 @@ function waveHappenings(world: World, wave: WorldWave): World[] {
       next.status = "running";
       waiting.status = "blocked";
     });
-    // Rejected, then reopened by a retry; not for ever, since a plan that was rejected is made
-    // again in a new wave.
+    // Rejected, then reopened by a retry; this ends, because a rejected plan is made again in a new
+    // wave.
     const again = wave.number > 3 ? () => undefined : change;
     again((next, reopened) => {
       next.status = "running";
@@ -365,7 +365,7 @@ function explore(scenario: Scenario): Exploration {
   return { states: seen.size, moves, ends };
 }
 
-/** Walks back from the ends: a state from which none can be reached would hang for ever. */
+/** Walks back from the ends: a state that none of them can be reached from would hang for ever. */
 function expectEveryStateCanEnd(successors: Map<string, string[]>): void {
   const before = new Map<string, string[]>();
   for (const key of successors.keys()) before.set(key, []);
@@ -392,7 +392,7 @@ const fork = [
   { key: "c", dependsOn: ["a", "b"] },
 ];
 
-describe("what follows, over every reachable state", () => {
+describe("the next move, in every reachable state", () => {
   const scenarios: Scenario[] = [
     { name: "a chain that stops at a failure", tasks: chain },
     { name: "a chain that goes on after a failure", tasks: chain, onTaskFailure: "continue" },

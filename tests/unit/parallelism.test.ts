@@ -42,7 +42,7 @@ describe("how many attempts run at once", () => {
     });
   });
 
-  it("counts a script and a command as computing, and agents that speak with a model not", () => {
+  it("counts scripts and commands as computing, but not agents that talk to a model", () => {
     const computes = (role: string, run: string | null = null) => attemptComputes(planOf(), role, run);
     expect([computes("backend"), computes("frontend")]).toEqual([false, false]);
     expect([computes("backend", "make"), computes("default"), computes("fixer")]).toEqual([true, true, true]);
@@ -68,13 +68,13 @@ describe("dispatching", () => {
       dispatchOrder: (keys: readonly string[]) => keys,
     } as unknown as BuildFact);
 
-  it("lets agents that wait go past scripts for which there is no processor", () => {
+  it("lets waiting agents go past scripts that have no free processor", () => {
     const scripts = ["a", "b", "c"].map((key) => task(key, true));
     const agents = ["x", "y", "z"].map((key) => task(key, false));
     expect(move([...scripts, ...agents])).toEqual({ kind: "dispatch", tasks: ["a", "b", "x", "y"] });
   });
 
-  it("waits while all that is left computes and the processors are taken", () => {
+  it("waits while everything left computes and the processors are taken", () => {
     const busy = ["a", "b"].map((key) => task(key, true, true));
     expect(move([...busy, task("c", true)])).toEqual({ kind: "wait", for: "attempts" });
     expect(move([...busy, task("x", false)])).toEqual({ kind: "dispatch", tasks: ["x"] });

@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, it } from "vitest";
-import { fetchPatiently } from "../../src/cli/builds/patient-fetch.ts";
+import { fetchPatiently } from "../../src/cli/server/patient-fetch.ts";
 import { createClient, dataOf } from "../../src/client/client.ts";
 
 let close: () => void = () => undefined;
@@ -39,7 +39,7 @@ describe("the requests of commands that may take long", () => {
     const url = await serverThat((_, response) => void response.writeHead(502).end("bad gateway"));
     const { api } = createClient({ baseUrl: url, fetch: fetchPatiently });
     const ask = () => dataOf(api.GET("/api/v1/snapshots"));
-    await expect(ask()).rejects.toThrow(`${url}/api/v1/snapshots answered 502, and not as Wavesmith's API does`);
+    await expect(ask()).rejects.toThrow(`${url}/api/v1/snapshots answered 502, but not as Wavesmith's API does`);
     close();
     await expect(ask()).rejects.toMatchObject({
       code: "unreachable",

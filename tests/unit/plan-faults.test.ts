@@ -22,7 +22,7 @@ const faultsOf = (text: string): PlanFault[] => parse(text).faults;
 const places = (faults: readonly PlanFault[]): string[] =>
   faults.map(({ line, code, path }) => `${line} ${code} ${path}`);
 
-/** A plan of one good task and whatever is added. */
+/** A plan of one good task, with these additions. */
 const withTask = (fields: string): string => `name: p\ntasks:\n  - id: a\n    run: "true"\n${fields}`;
 
 const manyFaults = `name: many
@@ -127,7 +127,7 @@ describe("a plan with faults", () => {
     for (const message of messages) expect(message).toMatch(/^\S.*[.?]$/s);
   });
 
-  it("says once for each line that a value needs quotes, and how a source is written", () => {
+  it("says once per line that a value needs quotes, and how to write a source", () => {
     const unquoted = "name: p\ntasks:\n  - id: a\n    run: echo a: b: c\n";
     expect(faultsOf(unquoted).map(({ line, message }) => [line, message])).toEqual([
       [4, "Quote this value: it contains `: `, which YAML reads as a key."],
@@ -144,7 +144,7 @@ describe("a plan with faults", () => {
     expect(places(faults)).toEqual(["null no-work tasks[1]"]);
   });
 
-  it("names every circle that shares no task with another, and no circle for a task that waits for itself", () => {
+  it("names every cycle that shares no task with another, and no cycle for a task that depends on itself", () => {
     const task = (id: string, on: string): string => `  - { id: ${id}, run: x, dependsOn: [${on}] }\n`;
     const text = `name: p\ntasks:\n${task("a", "b")}${task("b", "a")}${task("c", "d")}${task("d", "c")}${task("e", "e")}`;
     const faults = faultsOf(text);
@@ -200,7 +200,7 @@ describe("a plan with faults", () => {
     expect(places(faultsOf(text))).toContain(place);
   });
 
-  it("refuses JSON that is none, and keys that stand twice in it", () => {
+  it("refuses invalid JSON, and duplicate keys in it", () => {
     expect(places(parse('{\n "name": "p",\n}', "json").faults)).toEqual(["3 syntax "]);
     const twice = '{ "name": "p",\n "name": "q",\n\t"tasks": [{ "id": "a", "run": "x" }] }';
     expect(places(parse(twice, "json").faults)).toEqual(["2 duplicate-key name"]);
@@ -214,12 +214,40 @@ describe("a plan with faults", () => {
           .fill(index ? `*l${index - 1}` : "x")
           .join(", ")}]`,
     );
-    const faults = faultsOf(`name: p\nx-bomb:\n${levels.join("\n")}\ntasks: []`);
-    expect(faults.map((fault) => fault.code)).toEqual(["too-large"]);
+    const bomb = `name: p\nx-bomb:\n${levels.join("\n")}\ntasks: []`;
+    expect(faultsOf(bomb).map((fault) => fault.code)).toEqual(["too-large"]);
+    expect(faultsOf(`${bomb}\nname: q`).map((fault) => fault.code)).toEqual(["too-large", "duplicate-key"]);
+    expect(faultsOf(`x-one: &one 1\nx-many:\n${"  - *one\n".repeat(5_001)}`)[0]).toMatchObject({
+      code: "too-large",
+      message: "This plan has more than 5000 aliases: use fewer.",
+    });
     expect(faultsOf(`x-deep: ${"[".repeat(50_000)}`)[0]?.code).toBe("syntax");
     expect(faultsOf(`name: ${"[".repeat(100)}${"]".repeat(100)}`).map((fault) => fault.code)).toContain("too-large");
     const deep = JSON.parse(`{"name":${"[".repeat(5_000)}${"]".repeat(5_000)}}`);
     expect(parsePlanValue(deep, { baseDir: null, env: {} }).faults.map((fault) => fault.code)).toContain("too-large");
+  });
+
+  it("lists a hundred faults of syntax, and how many more there are", () => {
+    const faults = faultsOf("a: b: c\n".repeat(3_000));
+    expect(faults).toHaveLength(101);
+    expect(faults.at(-1)).toMatchObject({
+      code: "syntax",
+      message: expect.stringMatching(/^There are \d+ more faults like these: fix the first ones\.$/),
+    });
+  });
+
+  it("finds the last quote opened before each place, and every repeated key", () => {
+    expect(faultsOf('name: "a"\ntasks:\n  - id: "b\n')[0]).toMatchObject({
+      line: 3,
+      message: "The quote opened on this line is never closed.",
+    });
+    const twice = faultsOf("x-a: [{ b: 1, b: 2, ? { c: 1, c: 2 } : 3 }]\nx-a: 1\nx-a: 2");
+    expect(twice.filter(({ code }) => code === "duplicate-key").map(({ line, path }) => [line, path])).toEqual([
+      [1, "x-a[0].b"],
+      [1, expect.stringMatching(/\.c$/)],
+      [2, "x-a"],
+      [3, "x-a"],
+    ]);
   });
 
   it.each([
@@ -240,7 +268,7 @@ describe("a plan with faults", () => {
     expect(parse(text, "yaml").faults).toEqual([]);
   });
 
-  it("tells why a plan file cannot be read", async () => {
+  it("says why a plan file cannot be read", async () => {
     const missing = await loadPlanFile(join(folder, "nope.yaml"), { env: {} });
     expect(missing.faults[0]).toMatchObject({ code: "missing-file", message: expect.stringContaining("no such file") });
     const directory = await loadPlanFile(folder, { env: {} });
@@ -248,7 +276,7 @@ describe("a plan with faults", () => {
   });
 });
 
-describe("what is easily written wrong", () => {
+describe("common mistakes in plans", () => {
   it("names the line in which an open quote begins", () => {
     const { faults } = parse('name: p\ntasks:\n  - id: a\n    run: "echo hi\n  - id: b\n    run: ls\n');
     expect(faults).toMatchObject([{ code: "syntax", line: 4, message: expect.stringContaining("quote") }]);
@@ -265,13 +293,13 @@ describe("what is easily written wrong", () => {
     expect(faults[0]!.message).not.toMatch(/\n|position/);
   });
 
-  it("does not take words for an acceptance check", () => {
+  it("does not mistake words for an acceptance check", () => {
     expect(faultsOf(withTask("    acceptance: [npm test]\n"))).toMatchObject([
       { code: "wrong-type", path: "tasks[0].acceptance[0]", line: 5, message: expect.stringContaining("{ check: … }") },
     ]);
   });
 
-  it("warns of an acceptance in words that nobody reads", () => {
+  it("warns about an acceptance in words that nobody reads", () => {
     const words = withTask("    acceptance: [{ text: is friendly }]\n");
     expect(parse(words).warnings).toEqual([expect.stringContaining("task a is checked by nobody")]);
     expect(parse(`${words}agents: { critic: { runtime: command, command: x } }\n`).warnings).toEqual([]);

@@ -21,7 +21,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const parse = (text: string) => parsePlan(text, { baseDir: folder, env: { STRIPE_TEST_KEY: "sk" } });
 
 describe("a plan without faults", () => {
-  it("comes out with every default filled in", () => {
+  it("gets every default filled in", () => {
     const { plan, faults, warnings } = parse("name: small\ntasks: [{ id: a, run: make }]");
     expect({ faults, warnings }).toEqual({ faults: [], warnings: [] });
     expect(planSchema.parse(plan)).toEqual(plan);
@@ -107,7 +107,7 @@ describe("a plan without faults", () => {
     expect(parsePlanValue(value, { baseDir: folder, env }).plan).toEqual(plan);
   });
 
-  it("reads instructions from files, and acceptance in each of its spellings", () => {
+  it("reads instructions from files, and acceptance in each of its forms", () => {
     const { plan } = parse(`name: p
 agents: { default: { runtime: command, command: ./agent } }
 tasks:
@@ -128,7 +128,7 @@ tasks:
     });
   });
 
-  it("reads the images of instructions, and refuses what is no image of the project", () => {
+  it("reads the images of instructions, and refuses anything but an image of the project", () => {
     const withImages = (instructions: string) =>
       parse(`name: p
 agents: { default: { runtime: command, command: ./agent } }
@@ -146,7 +146,7 @@ tasks: [{ id: api, agent: backend, instructions: ${instructions} }]
     }
   });
 
-  it("resolves anchors and merges, and ignores x- keys wherever they stand", () => {
+  it("resolves anchors and merges, and ignores x- keys everywhere", () => {
     const tasks = Array.from({ length: 300 }, (_, index) => `  - { <<: *base, id: t${index}, writes: *writes }`);
     const { plan, faults } = parse(`name: p
 x-base: &base { agent: backend, run: make, timeout: 5m, x-note: 1 }
@@ -168,14 +168,14 @@ gates: { x-why: because, testing: false }
     expect(plan?.gates).toEqual({ testing: false, critic: false, integration: false, maxFixRounds: 0 });
   });
 
-  it("expects one test at least of a testing gate that was configured", () => {
+  it("expects at least one test from a configured testing gate", () => {
     const gate = (text: string) =>
       parse(`name: p\ntasks: [{ id: a, run: x }]\ngates: { testing: ${text} }`).plan?.gates;
     expect(gate("{}")).toMatchObject({ testing: { minTests: 1 } });
     expect(gate("{ minTests: 0 }")).toMatchObject({ testing: { minTests: 0 } });
   });
 
-  it("takes ids and roles that are names of JavaScript's own", () => {
+  it("takes ids and roles that are names of JavaScript's own properties", () => {
     const { plan, faults } = parse(`name: p
 agents: { constructor: { runtime: command, command: x } }
 tasks:
@@ -189,7 +189,7 @@ tasks:
     expect(undeclared.faults.map((fault) => fault.code)).toEqual(["undeclared-role"]);
   });
 
-  it("warns of a dependency named twice and keeps one", () => {
+  it("warns about a duplicate dependency and keeps one", () => {
     const { plan, warnings } = parse("name: p\ntasks: [{ id: a, run: x }, { id: b, run: x, dependsOn: [a, a] }]");
     expect(plan?.tasks[1]?.dependsOn).toEqual(["a"]);
     expect(warnings).toEqual(["Task b names the dependency a twice."]);

@@ -9,11 +9,11 @@ const shipped: unknown = JSON.parse(readFileSync(new URL("../../schema/plan.sche
 const schema = z.fromJSONSchema(planJsonSchema() as z.core.JSONSchema.JSONSchema);
 
 describe("the JSON Schema of the plan file", () => {
-  it("is the one generated: run `npm run schema` when this fails", () => {
+  it("is the generated one: run `npm run schema` if this fails", () => {
     expect(shipped).toEqual(JSON.parse(JSON.stringify(planJsonSchema())));
   });
 
-  it("accepts what the contract shows, x- keys included", () => {
+  it("accepts the contract's example, x- keys included", () => {
     expect(schema.safeParse(parse(contractExample)).error).toBeUndefined();
   });
 

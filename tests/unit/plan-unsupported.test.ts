@@ -10,7 +10,7 @@ const refused = (fields: Record<string, unknown>): string[] => {
 };
 const command = { runtime: "command", command: "agent" };
 
-describe("what build refuses by name in this version", () => {
+describe("what build refuses in this version", () => {
   it("refuses to merge where there is no repository at a forge", () => {
     expect(refused({ deliver: { merge: "when-green" } })).toEqual(["deliver.merge"]);
     expect(refused({ deliver: { forge: "github", repo: "o/n", merge: "when-green" } })).toEqual([]);

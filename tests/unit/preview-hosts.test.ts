@@ -32,7 +32,7 @@ describe("a request to a preview's host", () => {
     await close(inside);
   });
 
-  /** Asks without Node's client, which refuses to send such requests. */
+  /** Sends requests without Node's client, which refuses to send such requests. */
   const ask = (): Promise<string> => {
     const socket = connect(portOf(outside), host);
     socket.write("GET / HTTP/1.1\r\nHost: x\r\nTrailer: late\r\nConnection: close\r\n\r\n");

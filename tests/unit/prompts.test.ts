@@ -44,7 +44,7 @@ const packOf = (plan: Plan) =>
     memory: "",
   });
 
-/** A template that asks for every part of its kind. */
+/** A template with every placeholder of its kind. */
 const everyPart = (kind: PromptKind): string =>
   [...promptPlaceholders[kind].required, ...promptPlaceholders[kind].optional]
     .map((name) => `${name}: {{${name}}}`)
@@ -56,14 +56,14 @@ describe("prompts of a project's own", () => {
     expect(packOf(plan).prompt).toMatch(/^Ours:\nServe\.\n\n## Rules/);
   });
 
-  it("may stand in the plan itself, and be those of the role default", () => {
+  it("may be in the plan itself, and belong to the role default", () => {
     const plan = planOf({ default: { ...command, prompt: "Short: {{instructions}} {{rules}}" } });
     expect(packOf(plan).prompt).toMatch(/^Short: Serve\./);
     expect(promptFor(plan, "anything")).toContain("Short");
     for (const role of ["fixer", "critic"]) expect(promptFor(plan, role), `${role} is asked otherwise`).toBeNull();
   });
 
-  it("are not taken from elsewhere: outside the plan's folder, or through a link out of it", () => {
+  it("are not read from outside the plan's folder, not even through a link", () => {
     writeFileSync(join(folder, "outside.md"), "{{instructions}}{{rules}}");
     symlinkSync(join(folder, "outside.md"), join(folder, "plans", "link.md"));
     for (const name of ["../outside.md", "link.md"]) {

@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { requestedWait } from "../../src/models/call/provider-call.ts";
 
-// A busy provider says in its refusal how long to wait. The refusal itself may end slowly.
+// A busy provider's refusal says how long to wait. The refusal itself may take long to end.
 
 describe("the refusal of a busy provider", () => {
   beforeEach(() => vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));

@@ -5,7 +5,7 @@ import { createRateLimit } from "../../src/server/access/rate-limit.ts";
 const caller = (keyId: string): Caller => ({ tenantId: "t", tenant: "t", scope: "read", keyId, name: keyId });
 
 describe("the rate limit of the API", () => {
-  it("lets a minute's worth of requests through at once, then one each time the bucket has room", () => {
+  it("lets a minute's worth of requests through at once, then one whenever the bucket has room", () => {
     let now = 0;
     const limit = createRateLimit(60, () => now);
     for (let request = 0; request < 60; request += 1) expect(limit.waitMs(caller("a"))).toBe(0);

@@ -8,7 +8,7 @@ import { traitsOf } from "../../src/sandbox/drivers/registry.ts";
 import type { OutboxRow, Store } from "../../src/store/port.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";
 
-// W13: a build in which nothing moves is asked on under a raised epoch.
+// W13: if nothing moves in a build, its request is repeated under a raised epoch.
 
 describe("a build that stands still for a gate", () => {
   const now = new Date(0);
@@ -43,7 +43,7 @@ describe("a build that stands still for a gate", () => {
     });
     await tell("agent/quality.testing:g:0", 0);
     await tell("agent/quality.testing:g:1", 1);
-    // The job under the first fence ended after the second had been asked for.
+    // The job under the first fence ended after the second one had been requested.
     await tell("agent/gate.finished:g:0", 0);
   });
 
@@ -78,11 +78,11 @@ describe("a build that stands still for a gate", () => {
     return (await store.outbox.list({ sentAt: null })).map((row) => row.eventId);
   };
 
-  it("is asked again for what counts, not for what an older fence asked last", async () => {
+  it("is requested again under the current fence, not an older one", async () => {
     expect(await reconcile()).toEqual(["agent/quality.testing:g:1001"]);
   });
 
-  it("is asked again although somebody left a job behind that was never started", async () => {
+  it("is requested again even if a job that never started was left behind", async () => {
     await job("intended");
     expect(await reconcile()).toHaveLength(1);
   });

@@ -14,8 +14,8 @@ const files = committedFiles();
 const pages = files.filter((path) => path.endsWith(".md") && !/\/seed\/|^src\/agents\/prompts\//.test(path));
 
 /**
- * What is or may be committed; in an unpacked archive, which has no .git, what is no one's
- * leavings.
+ * The files that are or may be committed; in an unpacked archive, which has no .git, the files that
+ * no tool left there.
  */
 function committedFiles(): string[] {
   if (existsSync(join(root, ".git"))) {
@@ -34,12 +34,12 @@ function committedFiles(): string[] {
 describe("the package", () => {
   const manifest = JSON.parse(read("package.json")) as { files: string[]; bin: Record<string, string> };
 
-  it("has every file it promises, but for dist, which is built", () => {
+  it("has every file it promises, except for dist, which is built", () => {
     const promised = [...manifest.files, ...Object.values(manifest.bin)].filter((path) => path !== "dist");
     expect(promised.filter((path) => !existsSync(join(root, path)))).toEqual([]);
   });
 
-  it("has a lock file in which every package has a version and a checksum, and none its place", () => {
+  it("has a lock file in which every package has a version and a checksum, and no URL", () => {
     const { packages } = JSON.parse(read("package-lock.json")) as {
       packages: Record<
         string,
@@ -106,7 +106,7 @@ describe("the tables of states in ARCHITECTURE.md", () => {
     expect(rowsUnder("Sandbox and job")).toEqual([...sandboxStates, "intended", "running", "ended"]);
   });
 
-  it("name files that there are as those that set a status", () => {
+  it("name only existing files as those that set a status", () => {
     const states = page.split("## States\n")[1]!.split("## Map")[0]!;
     const setters = states.split("\n").flatMap((line) => line.split(" | ")[2]?.match(/`[\w-]+`/g) ?? []);
     expect(setters.length).toBeGreaterThan(50);
@@ -122,12 +122,12 @@ describe("every page", () => {
     [...proseOf(page).matchAll(/\]\(([^)\s]+)\)/g)].map((match) => ({ page, target: match[1]! })),
   );
 
-  it("is found", () => {
+  it("is linked from the index", () => {
     expect(pages).toContain("README.md");
     expect(links.length).toBeGreaterThan(20);
   });
 
-  it("has no link that leads nowhere", () => {
+  it("has no dead link", () => {
     const dead = links.filter(({ page, target }) => {
       if (/^[a-z]+:/.test(target)) return false;
       const [path, anchor] = target.split("#");
@@ -139,7 +139,7 @@ describe("every page", () => {
   });
 });
 
-/** Without fenced code, in which brackets mean something else. */
+/** The text without fenced code, in which brackets mean something else. */
 function proseOf(page: string): string {
   return read(page).replace(/^```[\s\S]*?^```/gm, "");
 }
@@ -158,7 +158,7 @@ function anchorsOf(page: string): Set<string> {
 
 describe("lines for people", () => {
   const widest = 100;
-  /** Columns that are set out with spaces, and rulers. */
+  /** Columns that are aligned with spaces, and rulers. */
   const isSetOut = (line: string) => /\S {3,}\S| {4}\S|-{20}/.test(line.slice(2));
 
   it("end at 100 columns in documents, outside of tables and code", () => {
@@ -196,7 +196,7 @@ describe("lines for people", () => {
 });
 
 describe("what is committed", () => {
-  // Written in parts, so that this file does not hold what it looks for.
+  // Assembled from parts, so that this file does not contain what it looks for.
   const strange = new RegExp(
     [
       ["registry", "npmjs", "org"].join("\\."),
@@ -213,7 +213,7 @@ describe("what is committed", () => {
       const size = statSync(join(root, path)).size;
       return size <= largest && strange.test(read(path));
     });
-    // The hosts that an allowlist holds by default.
+    // The hosts that an allowlist contains by default.
     expect(found).toEqual(["src/domain/sandbox/network.ts"]);
   });
 });

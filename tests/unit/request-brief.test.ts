@@ -54,7 +54,7 @@ describe("a request with a brief", () => {
     expect(read({ brief: "x" }, alone).plan.agents.critic).toMatchObject(roles.backend);
   });
 
-  it("may name its own agents, with a prompt of the planner's", () => {
+  it("may name its own agents, with a prompt for the planner", () => {
     const agent = { runtime: "command", command: "agent" };
     const planner = { ...agent, prompt: "Plan this: {{brief}} {{handIn}}" };
     expect(read({ brief: "x", agents: { default: agent, planner } }, {}).plan.agents.planner).toMatchObject(planner);
@@ -92,13 +92,13 @@ describe("a request with a brief", () => {
     );
   });
 
-  it("is refused when it is empty, endless, or comes with a plan", () => {
+  it("is refused if it is empty, endless, or comes with a plan", () => {
     expect(() => read({ brief: " " })).toThrow(/the brief is empty/);
     expect(() => read({ brief: "x".repeat(100_001) })).toThrow(/longer than 100000/);
     expect(() => read({ brief: "x", plan: {} })).toThrow(/a plan or a brief, not both/);
   });
 
-  it("names its source, which for requests from outside cannot be a folder here", () => {
+  it("names its source, which cannot be a folder here for requests from outside", () => {
     expect(read({ brief: "x", source: { path: tmpdir() } }).plan.source).toEqual({ kind: "path", path: tmpdir() });
     const git = { git: "https://example.com/r.git", ref: "main" };
     const agents = { default: { runtime: "command", command: "a" } };

@@ -28,7 +28,7 @@ describe("the settings file", () => {
   });
   afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
-  it("counts where the environment says nothing, and each value says where it came from", () => {
+  it("counts where the environment says nothing, and each value shows its source", () => {
     const config = load({ WAVESMITH_SANDBOX_IDLE: "5m" });
     expect(config.sandboxPolicy).toMatchObject({ idleMs: 300_000, snapshotWhenIdle: true });
     expect(config).toMatchObject({
@@ -43,7 +43,7 @@ describe("the settings file", () => {
     expect(shown({}, "WAVESMITH_LOG")).toMatchObject({ value: "text", source: "default", line: null });
   });
 
-  it("has the agents of roles as a map, and names what is wrong with them", () => {
+  it("has the agents of roles as a map, and says what is wrong with them", () => {
     const { values, faults } = parseSettings(
       'agents: { roles: { critic: { runtime: builtin, model: "openai:gpt-5" } } }\n',
     );
@@ -78,7 +78,7 @@ describe("the settings file", () => {
     ]);
   });
 
-  it("has its faults named by line, all together", () => {
+  it("has all its faults reported together, by line", () => {
     const { faults } = parseSettings(
       "limits:\n  tasks: many\n  color: red\nsandbox: big\nsecrets:\n  ANTHROPIC_API_KEY: x\n",
     );
@@ -94,7 +94,7 @@ describe("the settings file", () => {
     expect(parseSettings("x-note: anything\nlimits: { tasks: none }").values).toEqual({ WAVESMITH_TASKS: "none" });
   });
 
-  it("is refused with its lines, by the command that reads it", () => {
+  it("is refused with the faulty lines by the command that reads it", () => {
     const other = mkdtempSync(join(tmpdir(), "wavesmith-settings-"));
     writeFileSync(join(other, "settings.yaml"), "limits:\n  tasks: many\n");
     expect(() => loadConfig({ WAVESMITH_DATA: other })).toThrow(
@@ -103,7 +103,7 @@ describe("the settings file", () => {
     rmSync(other, { recursive: true });
   });
 
-  it("is replaced only with a file without faults, and only from the present version", async () => {
+  it("is replaced only with a file without faults, and only from the current version", async () => {
     const before = viewSettings(load());
     expect(before).toMatchObject({ text: file, restartNeeded: false });
     const faulty = { text: "limits: { tasks: many }", format: "yaml" as const, tag: null };

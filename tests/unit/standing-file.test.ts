@@ -31,7 +31,7 @@ x-note: ignored
     expect(brief).toMatchObject({ plan: null, brief: "Update what is old.", yes: true });
   });
 
-  it("has its faults reported together, each with its line, those of its plan too", () => {
+  it("has its faults reported together, each with its line, including its plan's", () => {
     expect(
       faults(`on:
   schedule:
@@ -69,7 +69,7 @@ x-note: ignored
 });
 
 describe("a cron", () => {
-  it("follows its time zone through changes of the clock", () => {
+  it("follows its time zone through clock changes", () => {
     const paris = { cron: "30 2 * * *", timezone: "Europe/Paris" };
     const next = (after: string) => nextCronTime(paris, new Date(after))?.toISOString();
     expect(next("2026-01-10T00:00:00Z")).toBe("2026-01-10T01:30:00.000Z");

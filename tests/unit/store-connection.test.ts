@@ -7,7 +7,7 @@ import { testDatabase } from "../support/database.ts";
 const open = (databaseUrl: string) =>
   openDatabase({ dataDir: tmpdir(), databaseUrl, applicationName: "connection test" });
 
-/** Everything an error prints, with all its properties. */
+/** Everything that printing an error shows, with all its properties. */
 const shown = (error: unknown) => `${messageOf(error)} ${JSON.stringify(error)} ${(error as Error).stack}`;
 
 describe("a database given by its address", () => {

@@ -37,7 +37,7 @@ afterEach(async () => {
 });
 
 const said = (what: string) => expect.poll(() => warnings.some((line) => line.includes(what))).toBe(true);
-/** Whether the server works at a statement with this text. */
+/** Whether the server is executing a statement with this text. */
 const atWork = (text: string) =>
   expect
     .poll(async () => {
@@ -59,18 +59,18 @@ describe("a database that goes away", () => {
     expect(warnings.join()).not.toContain("@");
   });
 
-  it("is given up after its time with the remedy, and works again for later queries", async () => {
+  it("is given up on after a time, with the remedy, and works again for later queries", async () => {
     await database.close();
     await open(300);
     await proxy.cut();
     const failure = await database.pool.query("select").catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: "database", retryable: true, remedy: expect.stringContaining("resume") });
-    expect(String(failure)).toMatch(/has been away for/);
+    expect(String(failure)).toMatch(/has been gone for/);
     await proxy.mend();
     expect((await database.pool.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
   });
 
-  it("has a read repeated that it cut off, and a write not", async () => {
+  it("has an interrupted read repeated, but not a write", async () => {
     const read = database.pool.query("select pg_sleep(0.5), 'read' as what");
     await atWork("'read' as what");
     await proxy.cut();
@@ -85,7 +85,7 @@ describe("a database that goes away", () => {
     await proxy.mend();
   });
 
-  it("has a transaction done again that was cut off before its commit, once and whole", async () => {
+  it("has a transaction repeated if it was cut off before its commit, once and whole", async () => {
     let turns = 0;
     await store.transaction("test", async (transaction) => {
       turns += 1;
@@ -99,7 +99,7 @@ describe("a database that goes away", () => {
     expect(await store.tenants.list({})).toMatchObject([{ id: "ten_2" }]);
   });
 
-  it("does not have a transaction done again whose commit may have succeeded", async () => {
+  it("does not have a transaction repeated if its commit may have succeeded", async () => {
     await direct.pool.query(`
       create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(1); return null; end $$;
       create constraint trigger slow after insert on tenants deferrable initially deferred
@@ -117,7 +117,7 @@ describe("a database that goes away", () => {
     expect(turns).toBe(1);
   });
 
-  it("gives the mark of a process back when it is back", async () => {
+  it("restores a process's mark when it is back", async () => {
     const held = async () => {
       const { rows } = await direct.pool.query(
         "select count(*)::int as n from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database())",

@@ -10,7 +10,7 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
 });
 
-/** A folder as drizzle-kit writes it, of one migration for each statement. */
+/** A folder as drizzle-kit writes it, with one migration per statement. */
 function migrations(...statements: string[]): string {
   const folder = mkdtempSync(join(tmpdir(), "wavesmith-migrations-"));
   folders.push(folder);
@@ -27,7 +27,7 @@ function migrations(...statements: string[]): string {
 }
 
 describe("migrating", () => {
-  it("applies each migration once, even when several processes begin at once", async () => {
+  it("applies each migration once, even if several processes begin at once", async () => {
     const { pool } = await testDatabase({ migrated: false });
     const folder = migrations("create table one (id int)", "insert into one values (1)");
     await Promise.all([migrate(pool, folder), migrate(pool, folder), migrate(pool, folder)]);

@@ -16,7 +16,7 @@ describe("a task graph", () => {
     expect(graph.dependents("nobody")).toEqual([]);
   });
 
-  it("finds everything that waits for a task, however far away", () => {
+  it("finds everything that waits for a task, however indirectly", () => {
     const graph = createTaskGraph([...diamond, task("alone")]);
     expect(graph.allDependents(["schema"])).toEqual(["api", "pages", "release"]);
     expect(graph.allDependents(["pages", "alone"])).toEqual(["release"]);
@@ -30,7 +30,7 @@ describe("a task graph", () => {
     expect(createTaskGraph([]).criticalPath()).toEqual([]);
   });
 
-  it("supports tasks whose ids are names of JavaScript's own", () => {
+  it("supports tasks whose ids are names of JavaScript's own properties", () => {
     const keys = ["constructor", "__proto__", "tostring", "hasOwnProperty", "0", "1"];
     const graph = createTaskGraph(keys.map((key, index) => task(key, ...keys.slice(Math.max(0, index - 1), index))));
     expect(graph.keys).toEqual(keys);
@@ -38,7 +38,7 @@ describe("a task graph", () => {
     expect(graph.dependents("constructor")).toEqual(["__proto__"]);
   });
 
-  it("prints circles whole, begun at the task declared first, those that share a task as well", () => {
+  it("lists whole cycles, each from the task declared first, including those that share a task", () => {
     const graph = createTaskGraph([
       task("a", "b"),
       task("b", "a", "c"),
@@ -53,16 +53,16 @@ describe("a task graph", () => {
       ["hub", "x"],
       ["hub", "y"],
     ]);
-    expect(() => graph.remainingPath("a")).toThrow("circle");
+    expect(() => graph.remainingPath("a")).toThrow("cycle");
   });
 
-  it("passes over unknown dependencies and repeated ids", () => {
+  it("ignores unknown dependencies and repeated ids", () => {
     const graph = createTaskGraph([task("a", "nobody"), task("b", "a"), task("a", "b")]);
     expect(graph.keys).toEqual(["a", "b"]);
     expect(graph.findCycles()).toEqual([]);
   });
 
-  it("walks a chain and a circle of 100,000 tasks without overflowing the stack", () => {
+  it("walks a chain and a cycle of 100,000 tasks without overflowing the stack", () => {
     const length = 100_000;
     const chain = Array.from({ length }, (_, index) => task(`t${index}`, ...(index === 0 ? [] : [`t${index - 1}`])));
     const graph = createTaskGraph(chain);
@@ -74,7 +74,7 @@ describe("a task graph", () => {
     expect(circle.findCycles()[0]).toHaveLength(length);
   });
 
-  it("bounds its report of a graph that is nothing but circles", () => {
+  it("bounds its report of a graph that consists only of cycles", () => {
     const size = 120;
     const all = Array.from({ length: size }, (_, index) => `t${index}`);
     const cycles = createTaskGraph(all.map((key) => task(key, ...all.filter((other) => other !== key)))).findCycles();
@@ -82,7 +82,7 @@ describe("a task graph", () => {
     expect(cycles.flat().length).toBeLessThan(2_000);
   });
 
-  it(`finds a true circle exactly where an order is impossible (seed ${seed})`, () => {
+  it(`finds a true cycle exactly where an order is impossible (seed ${seed})`, () => {
     const graphs = fc.array(fc.array(fc.nat(11), { maxLength: 3 }), { minLength: 1, maxLength: 12 });
     fc.assert(
       fc.property(graphs, (lists) => {

@@ -17,7 +17,7 @@ describe("the Inngest SDK without OpenTelemetry's instrumentation", () => {
     expect(left.map(([path]) => path)).toEqual([]);
   });
 
-  it("makes functions and runs one of them", async () => {
+  it("creates functions and runs one of them", async () => {
     const client = new Inngest({ id: "without-telemetry", isDev: true });
     const greet = client.createFunction({ id: "greet", triggers: [{ event: "greet" }] }, () => "hello");
     const handle = serve({ client, functions: [greet] });

@@ -6,7 +6,7 @@ import { ofTenant } from "../../src/coordinator/schedule/standing-request.ts";
 const [own, other] = [tenantIdFor("default"), tenantIdFor("acme")];
 
 describe("what belongs to this machine", () => {
-  it("delivers for the default tenant alone, to whichever forge", () => {
+  it("delivers only for the default tenant, to any forge", () => {
     expect([usesForges(own), usesForges(other)]).toEqual([true, false]);
     for (const forge of ["github", "local"] as const) {
       const deliver = { forge, repo: "octo/app", base: null };
@@ -16,7 +16,7 @@ describe("what belongs to this machine", () => {
     }
   });
 
-  it("lends its secrets to the schedules of the default tenant alone", () => {
+  it("lends its secrets only to schedules of the default tenant", () => {
     const ports = { eventSecrets: ["STRIPE_KEY"] };
     expect(ofTenant(ports, own)).toEqual(ports);
     expect(ofTenant(ports, other)).toEqual({ eventSecrets: [] });

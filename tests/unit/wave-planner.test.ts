@@ -48,7 +48,7 @@ describe("choosing a wave", () => {
     expect(chooseWave({ ...choice, ready: tasks.toReversed() })).toEqual(["a", "b", "e"]);
   });
 
-  it("keeps tasks apart whose effective writes can overlap, and fills their place with others", () => {
+  it("keeps tasks apart if their effective writes can overlap, and fills their places with others", () => {
     const tasks = [
       ready("a", 0, ["src/**"]),
       ready("b", 1, ["src/index.ts"]),
@@ -71,13 +71,13 @@ describe("choosing a wave", () => {
     expect(chooseWave({ ...choice, ready: [alone("b", 1), alone("c", 2)] })).toEqual(["b"]);
   });
 
-  it("gives nothing only when nothing is ready", () => {
+  it("returns nothing only if nothing is ready", () => {
     expect(chooseWave({ ready: [], remainingPath: () => 1, tasksPerAgentPerWave: 3 })).toEqual([]);
   });
 });
 
 describe("planning waves", () => {
-  it("lays a diamond into its layers and caps each agent", () => {
+  it("splits a diamond into its layers and caps each agent", () => {
     const plan = planOf([
       simple("schema", "database"),
       ...["a", "b", "c", "d"].map((key) => simple(key, "backend", ["schema"])),
@@ -100,7 +100,7 @@ describe("planning waves", () => {
     expect(planWaves(planOf(free, 1))).toHaveLength(13);
   });
 
-  it("takes roles and ids that are names of JavaScript's own", () => {
+  it("takes roles and ids that are names of JavaScript's own properties", () => {
     const keys = ["constructor", "tostring", "valueof"];
     const waves = wavesOf(planOf(keys.map((key, index) => simple(key, "constructor", keys.slice(0, index)))));
     expect(waves).toEqual(keys.map((key) => [key]));

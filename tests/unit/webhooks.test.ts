@@ -13,7 +13,7 @@ const ada = { login: "ada", type: "User" };
 const read = (event: string, payload: object) => readGithub(event, { repository, sender: ada, ...payload }, triggers);
 
 describe("a report of a CI system", () => {
-  it("is of now if its clock is ahead, so that it does not outlive what is reported later", () => {
+  it("is dated now if its clock is ahead, so that it does not override later reports", () => {
     const now = new Date("2026-11-23T12:00:00Z");
     const at = (completedAt: string) =>
       readReport({ repository: "octo/app", branch: "b", name: "unit", conclusion: "failed", completedAt }, now)
@@ -24,7 +24,7 @@ describe("a report of a CI system", () => {
 });
 
 describe("a webhook's signature", () => {
-  it("is good with any of the secrets, and with no other", () => {
+  it("is valid with any of the secrets, and with no other", () => {
     const body = Buffer.from("{}");
     const by = (secret: string) => `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
     expect(isSignedBy(["new", "old"], body, by("old"))).toBe(true);
@@ -34,7 +34,7 @@ describe("a webhook's signature", () => {
   });
 });
 
-describe("a log of CI", () => {
+describe("a CI log", () => {
   it("keeps its failure and its end, at 100 MB and without line ends", async () => {
     async function* pieces() {
       const filler = Buffer.from(`${"all is well here ".repeat(60)}\n`.repeat(1_000));
@@ -52,7 +52,7 @@ describe("a log of CI", () => {
     expect(boundedLog("a\nb\n")).toBe("a\nb");
   });
 
-  it("counts as far as it came when it breaks off", async () => {
+  it("counts what has arrived if it breaks off", async () => {
     async function* broken() {
       yield Buffer.from("one\nFAILED two\n");
       throw new Error("too late");
@@ -69,7 +69,7 @@ describe("a log of CI", () => {
 });
 
 describe("a comment's command", () => {
-  it("is read at the comment's beginning only", () => {
+  it("is read only at the comment's beginning", () => {
     expect(readCommand("/wavesmith tell api use UTC\nplease")).toEqual({ verb: "tell", text: "api use UTC\nplease" });
     expect(readCommand(" /wavesmith APPROVE")).toEqual({ verb: "approve", text: "" });
     expect(readCommand("/wavesmith dance")).toBe("unknown");
@@ -119,7 +119,7 @@ describe("GitHub's events", () => {
     expect(read("push", { ref: "refs/heads/main", after: "b".repeat(40) }).facts).toMatchObject([{ branch: "main" }]);
   });
 
-  it("lead to nothing when they are ours, a program's, unfinished or unknown", () => {
+  it("are ignored if they are ours, a program's, unfinished or unknown", () => {
     const nothing: [string, object][] = [
       ["issue_comment", { action: "created", issue, comment: { ...comment, user: { login: "x[bot]", type: "Bot" } } }],
       ["issue_comment", { action: "created", issue, comment: { ...comment, body: "<!-- wavesmith:x -->" } }],

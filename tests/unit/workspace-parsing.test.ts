@@ -3,7 +3,7 @@ import { WavesmithError } from "../../src/domain/errors.ts";
 import { isRefName } from "../../src/domain/refs/ref-name.ts";
 import { bundleHeader, readBundle } from "../../src/workspace/authority/bundle.ts";
 import { parseChanges } from "../../src/workspace/authority/history.ts";
-import { parseMergeTree } from "../../src/workspace/authority/join.ts";
+import { parseMergeTree } from "../../src/workspace/authority/join-branches.ts";
 import { excludedFolders } from "../../src/workspace/trees/excludes.ts";
 import { assertVolumePath, readFacts } from "../../src/workspace/trees/sandbox-git.ts";
 
@@ -55,7 +55,7 @@ describe("paths for trees on the volume", () => {
   );
 });
 
-test("changes are read with renames, binary files and odd names in their places", () => {
+test("changes are read with renames, binary files and odd names in the right places", () => {
   const fields = [
     `:100644 100755 ${sha("1")} ${sha("2")} M`,
     'a "quoted"\nname',
@@ -117,7 +117,7 @@ test("changes are read with renames, binary files and odd names in their places"
   ]);
 });
 
-test("a merge's conflicts are read, and a path that git renamed for a folder's sake is called by its name", () => {
+test("a merge's conflicts are read, and a path that git renamed because of a folder keeps its name", () => {
   const output = [
     sha("a"),
     `100644 ${sha("1")} 1\tplain`,
@@ -145,7 +145,7 @@ describe("bundles from a sandbox", () => {
   const pack = Buffer.concat([Buffer.from("PACK"), Buffer.alloc(40)]);
   const bundle = (header: string) => Buffer.concat([Buffer.from(header), pack]);
 
-  test("one tip on the expected base is taken apart", () => {
+  test("one tip on the expected base is parsed", () => {
     const read = readBundle(bundle(bundleHeader(sha("1"), [sha("2")])), sha("2"));
     expect(read.tip).toBe(sha("1"));
     expect(read.pack.equals(pack)).toBe(true);
@@ -163,14 +163,14 @@ describe("bundles from a sandbox", () => {
   });
 });
 
-test("what a script prints is read in pairs, values with newlines included", () => {
+test("a script's output is read in pairs, including values with newlines", () => {
   expect(readFacts("tree\0abc\0odd\0a\nb\0")).toEqual([
     ["tree", "abc"],
     ["odd", "a\nb"],
   ]);
 });
 
-test("a dependency folder that the base has files under is the project's own", () => {
+test("a dependency folder that has files in the base is the project's own", () => {
   expect(excludedFolders(["src", "src/venv", "src/venv/x"])).not.toContain("venv");
   expect(excludedFolders(["src"])).toEqual(expect.arrayContaining(["venv", "node_modules"]));
 });

@@ -18,7 +18,7 @@ export type BackupManifest = z.infer<typeof manifestSchema>;
 
 export const manifestName = "manifest.json";
 
-/** Files of the data directory that belong into a backup. */
+/** Files of the data directory that belong in a backup. */
 export const keptFiles = ["serve-key", "webhook-key"];
 /** Folders of the data directory that do, without folders of their own. */
 export const keptFolders = ["plans"];

@@ -6,12 +6,13 @@ import type { Pool } from "pg";
 import type { Config } from "../../config.ts";
 import { openRowsSnapshot, type RowsSnapshot } from "../../store/copy/dump-rows.ts";
 import { openRepositories, type Refs, type WholeRepositories } from "../../workspace/authority/whole-repository.ts";
+import { openUploads } from "../../workspace/authority/whole-upload.ts";
 import { type ArchiveWriter, writeArchive } from "./archive.ts";
 import { type BackupManifest, keptFiles, keptFolders, manifestName } from "./manifest.ts";
 
 // BK2. Rows and refs are those of one moment: the refs are read before and after the rows' snapshot
 // is opened, until nothing moved in between. So a backup is like a machine after a power cut, and
-// builds that ran go on from it as from one.
+// builds that were running continue from it in the same way.
 
 const mostTries = 100;
 
@@ -20,7 +21,7 @@ export interface WrittenBackup {
   readonly projects: number;
 }
 
-/** Writes a backup of a data directory and its database, while builds go on. */
+/** Writes a backup of a data directory and its database, while builds continue. */
 export async function writeBackup({ dataDir, environment }: Config, pool: Pool, path: string): Promise<WrittenBackup> {
   const repositories = openRepositories(dataDir, environment);
   const { rows, refs } = await openMoment(pool, repositories);
@@ -45,6 +46,7 @@ export async function writeBackup({ dataDir, environment }: Config, pool: Pool, 
         await writer.addFile(`repositories/${projectId}.pack`, pack);
         await rm(pack);
       }
+      await addUploads(writer, rows.sources, { dataDir, scratch, environment });
       let part = 0;
       for await (const { table, text } of rows.chunks()) {
         part += 1;
@@ -88,6 +90,23 @@ async function addFiles(writer: ArchiveWriter, dataDir: string): Promise<void> {
     for (const name of await readdir(join(dataDir, folder)).catch(() => [])) // absent: there are none
       if (!name.startsWith(".") && (await isFile(join(dataDir, folder, name))))
         await writer.addFile(`files/${folder}/${name}`, join(dataDir, folder, name));
+}
+
+async function addUploads(
+  writer: ArchiveWriter,
+  sources: RowsSnapshot["sources"],
+  { dataDir, scratch, environment }: Pick<Config, "dataDir" | "environment"> & { scratch: string },
+): Promise<void> {
+  const uploads = openUploads(scratch, environment);
+  for (const { projectId, id } of sources) {
+    const gitDir = join(dataDir, "uploads", projectId, `${id}.git`);
+    // Without it, the build fails when it starts, here as there.
+    if ((await stat(gitDir).catch(() => null)) === null) continue;
+    const file = join(scratch, `${id}.bundle`);
+    await uploads.pack(gitDir, file);
+    await writer.addFile(`uploads/${projectId}/${id}.bundle`, file);
+    await rm(file);
+  }
 }
 
 const isFile = async (path: string): Promise<boolean> => (await stat(path).catch(() => null))?.isFile() === true;

@@ -1,4 +1,4 @@
-// Helpers: parts of the task that the agent gives to a conversation of its own.
+// Helpers: parts of the task that the agent gives to a separate conversation.
 //
 // BH1. A helper calls the same model through the same proxy, so its calls count in the same budget
 // and end with the attempt.
@@ -7,9 +7,9 @@ import { type Tool, tool } from "ai";
 import { z } from "zod";
 import { type Conversation, errorText, takeTurn } from "../conversation.ts";
 import { Refused } from "../files.ts";
+import { createMessageQueue } from "../message-queue.ts";
 import type { ChosenModel } from "../models.ts";
 import { helperPrompt, surroundings } from "../prompt.ts";
-import { createTold } from "../told.ts";
 import { lastTextOf } from "../window.ts";
 import { answerRefusals, type ToolSetting } from "./perform.ts";
 
@@ -64,7 +64,7 @@ async function runHelper(
 ): Promise<string> {
   const content = `${await surroundings(tree, signal)}\n\n${helperPrompt}\n\n${instructions}`;
   const conversation: Conversation = { messages: [{ role: "user", content }] };
-  const turn = { conversation, chosen, tools, signal, told: createTold(), ...unseen };
+  const turn = { conversation, chosen, tools, signal, queue: createMessageQueue(), ...unseen };
   for (let continues = 0; ; continues += 1) {
     const end = await takeTurn(turn).catch((error: unknown) => {
       throw signal.aborted ? error : new Refused(`the helper failed: ${errorText(error)}`);

@@ -62,12 +62,9 @@ export function createRunTools(
       inputSchema: z.object({ url: z.string().regex(/^https?:\/\//, "an http or https URL") }),
       execute: (input, { toolCallId: id }) =>
         answerRefusals(() =>
-          perform({ id, input, title: `Fetch ${input.url}`, action: "fetch", paths: [] }, async () => {
-            const limits = ["--max-time", "45", "--max-filesize", String(maxFetchBytes)];
-            const argv = ["curl", "-fsSL", "--proto", "=http,https", ...limits, "--", input.url];
-            const { output, exitCode } = await runForTool(argv, { cwd: tree, timeoutMs: fetchTimeoutMs, signal });
-            return exitCode === 0 ? textOf(output) : `not fetched: ${output}`;
-          }),
+          perform({ id, input, title: `Fetch ${input.url}`, action: "fetch", paths: [] }, () =>
+            fetchPage(input.url, { tree, signal }),
+          ),
         ),
     }),
   };
@@ -81,6 +78,13 @@ async function execute(
   const ran = await runForTool(["sh", "-c", command], { cwd: tree, timeoutMs, signal });
   const end = ran.timedOut ? `ended after ${timeoutMs / 1000} s` : `exit code ${ran.exitCode ?? "none (killed)"}`;
   return `${ran.output}\n[${end}]`;
+}
+
+async function fetchPage(url: string, { tree, signal }: Pick<ToolSetting, "tree" | "signal">): Promise<string> {
+  const limits = ["--max-time", "45", "--max-filesize", String(maxFetchBytes)];
+  const argv = ["curl", "-fsSL", "--proto", "=http,https", ...limits, "--", url];
+  const { output, exitCode } = await runForTool(argv, { cwd: tree, timeoutMs: fetchTimeoutMs, signal });
+  return exitCode === 0 ? textOf(output) : `not fetched: ${output}`;
 }
 
 const hasFailed = (result: unknown): boolean => !String(result).endsWith("\n[exit code 0]");

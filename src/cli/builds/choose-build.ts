@@ -14,7 +14,7 @@ export async function chooseNamedBuild(builds: Choice, context: Context, name: s
   if (ids.length === 1) return ids[0]!;
   const remedy = `see ${context.hints.command("builds")}`;
   if (ids.length > 1) {
-    throw new WavesmithError("usage", `${name} may be any of ${ids.slice(0, 5).join(", ")}: type more of the id`, {
+    throw new WavesmithError("usage", `${name} could be any of ${ids.slice(0, 5).join(", ")}: type more of the id`, {
       remedy,
     });
   }

@@ -69,7 +69,10 @@ export async function withDecision(
 }
 
 async function serverBuildsAt(context: Context, server: Server): Promise<SteeredBuilds> {
-  const [{ askServer }, { serverBuilds }] = await Promise.all([import("./ask-server.ts"), import("./server.ts")]);
+  const [{ askServer }, { serverBuilds }] = await Promise.all([
+    import("../server/ask-server.ts"),
+    import("./server.ts"),
+  ]);
   return serverBuilds(server, askServer(server, context.warn));
 }
 

@@ -3,7 +3,7 @@ import type { RecordedEvent } from "../../api/event-json.ts";
 import type { LogChunk, LoggedJob } from "../../api/job-output.ts";
 import type { sumJson } from "../../api/spending.ts";
 import type { MessageWay } from "../../coordinator/attempt/messages.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import type { PlanEdit } from "../../coordinator/plan/edited-tasks.ts";
 import type { OtherAgent } from "../../coordinator/plan/other-agent.ts";
 import type { GivenComment } from "../../coordinator/wave/comments.ts";
@@ -29,7 +29,7 @@ export interface SeenBuild {
   readonly planFile: string | null;
 }
 
-/** Looks at one build again and again. */
+/** Watches one build. */
 export interface BuildWatch {
   /** Returns the events since the last call, and whether anything else has changed. */
   next(): Promise<{ readonly events: readonly RecordedEvent[]; readonly isChanged: boolean }>;
@@ -57,7 +57,7 @@ export interface Changes {
   readonly files: readonly ChangedFile[];
 }
 
-export type DrivenBuild = Pick<BuildView["build"], "id" | "projectId" | "sandboxDriver">;
+export type DrivenBuild = Pick<BuildView["build"], "projectId">;
 
 /** The subject of a person's decision, so that a late decision changes nothing. */
 export interface DecisionOf {
@@ -94,13 +94,15 @@ export interface Builds {
 export interface SteeredBuilds extends Builds, SteeringVerbs {
   /** Fails with `environment` if a sandbox driver does not work where the builds are. */
   requireDriver(name: string): Promise<void>;
-  /**
-   * Sees to it that somebody drives the builds of this project until the command ends. With
-   * `interactive`, says whether the build's agents can ask a person from now on.
-   */
-  drive(build: DrivenBuild, options?: { readonly interactive: boolean }): Promise<void>;
+  /** Makes sure that some process drives the builds of this project until the command ends. */
+  drive(build: DrivenBuild): Promise<void>;
   /** Returns the build of the same project that a queued build waits for; null if there is none. */
   ahead(buildId: string): Promise<string | null>;
+}
+
+/** Whether a person answers the questions of a build's agents from now on. */
+interface Asking {
+  readonly interactive: boolean;
 }
 
 /** The verbs by which a person steers a build. */
@@ -114,9 +116,9 @@ export interface SteeringVerbs {
   ): Promise<{ id: number; text: string; answer: string | null }>;
   /** Returns false if the build has ended already. */
   cancel(buildId: string, reason: string): Promise<boolean>;
-  retry(buildId: string, how: OtherAgent & { unchanged?: boolean }): Promise<void>;
-  /** Continues a build that waits for no decision; returns false for any other. */
-  resume(buildId: string): Promise<boolean>;
+  retry(buildId: string, how: OtherAgent & Asking & { unchanged?: boolean }): Promise<void>;
+  /** Continues a build that waits for no decision, or is at work; returns false for any other. */
+  resume(buildId: string, how: Asking): Promise<boolean>;
   /** Adds a person's finding for the fixer or for a task's next attempt. */
   comment(buildId: string, comment: GivenComment): Promise<{ id: number; state: string }>;
   /** Says something to a task's agent. */
@@ -125,10 +127,13 @@ export interface SteeringVerbs {
     task: string,
     said: { text: string; by: string; urgent: boolean },
   ): Promise<{ id: number; way: MessageWay }>;
-  /** Starts a preview that is asleep. */
-  wakePreview(buildId: string): Promise<void>;
+  /**
+   * Starts the preview of a finished or waiting build, unless it is shown. Fails with `conflict` if
+   * there is nothing to show.
+   */
+  startPreview(buildId: string): Promise<void>;
   rollback(buildId: string, wave: number): Promise<void>;
   undoRollback(buildId: string): Promise<void>;
   /** Continues a build with the plan in a file that `readPlan` found no faults in. */
-  editPlan(buildId: string, file: string, by: string): Promise<PlanEdit>;
+  editPlan(buildId: string, file: string, how: Asking & { by: string }): Promise<PlanEdit>;
 }

@@ -3,8 +3,8 @@ import type { ProjectSandboxes } from "../../api/project-sandboxes.ts";
 import { defaultTenant } from "../../coordinator/build/request/project.ts";
 import type { Context } from "../context.ts";
 import { isUsed, openApp } from "../parts.ts";
-import { defined } from "./defined.ts";
-import { type ServerApi, serverApi } from "./server-api.ts";
+import { defined } from "../server/defined.ts";
+import { type ServerApi, serverApi } from "../server/server-api.ts";
 
 /** Opens the sandboxes of the data directory or of the server, for one command. */
 export async function withSandboxes(
@@ -24,7 +24,7 @@ export async function withSandboxes(
   }
 }
 
-/** Those of a data directory in which nothing was built yet; looking does not create it. */
+/** The sandboxes of an unused data directory; looking does not create it. */
 const noSandboxes: ProjectSandboxes = {
   list: async () => ({ sandboxes: [], warnings: [] }),
   snapshots: async (name) => (name === null ? [] : noSandbox(name)),

@@ -3,8 +3,8 @@ import { defaultTenant, projectIdFor, tenantIdFor } from "../../coordinator/buil
 import type { Context } from "../context.ts";
 import { withSession } from "../data/session.ts";
 import { type App, isUsed, openStore, type Store } from "../parts.ts";
+import { type ServerApi, serverApi } from "../server/server-api.ts";
 import { createPresenter } from "../view/presenter.ts";
-import { type ServerApi, serverApi } from "./server-api.ts";
 
 export type ShownSchedule = Omit<ScheduleView, "id" | "projectId" | "lastBuildId" | "origin"> & {
   readonly id: string;

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { RecordedEvent } from "../../api/event-json.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Asking } from "./ask-server.ts";
+import type { Asking } from "../server/ask-server.ts";
+import { inOurWords } from "../server/server-errors.ts";
 import type { BuildWatch } from "./port.ts";
-import { inOurWords } from "./server-errors.ts";
 
 /** How long a view waits for its events, which come over another connection. */
 const arrivalMs = 5_000;

@@ -4,11 +4,11 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { endedBuildStatuses } from "../../domain/status.ts";
 import type { Server } from "../context.ts";
 import { deliveryParts } from "../parts/repository.ts";
-import type { Asking } from "./ask-server.ts";
-import { defined } from "./defined.ts";
+import type { Asking } from "../server/ask-server.ts";
+import { defined } from "../server/defined.ts";
+import { sendablePlan } from "../server/sendable-plan.ts";
+import { inOurWords } from "../server/server-errors.ts";
 import type { BuildList, Builds, Changes, SteeredBuilds, SteeringVerbs } from "./port.ts";
-import { sendablePlan } from "./sendable-plan.ts";
-import { inOurWords } from "./server-errors.ts";
 import { watchServer } from "./server-watch.ts";
 
 /** The builds of a server, which drives all of them. */
@@ -97,9 +97,9 @@ function verbsOf(asking: Asking): SteeringVerbs {
       const answer = api.POST("/api/v1/builds/{id}/retry", { params: params(id), body: defined(how) });
       await inOurWords(dataOf(answer));
     },
-    async resume(id) {
-      if ((await asking.sent(id)).view.build.status !== "waiting") return false;
-      const answer = api.POST("/api/v1/builds/{id}/resume", { params: params(id), body: {} });
+    async resume(id, body) {
+      if (endedBuildStatuses.includes((await asking.sent(id)).view.build.status)) return false;
+      const answer = api.POST("/api/v1/builds/{id}/resume", { params: params(id), body });
       return inOurWords(dataOf(answer)).then(() => true, unlessDecisionIsDue);
     },
     async comment(id, { text, by, file, line, endLine, taskKey: task }) {
@@ -116,7 +116,7 @@ function verbsOf(asking: Asking): SteeringVerbs {
       const { id: message, way } = (await inOurWords(dataOf(answer))) as unknown as { id: number; way: MessageWay };
       return { id: message, way };
     },
-    async wakePreview(id) {
+    async startPreview(id) {
       await inOurWords(dataOf(api.POST("/api/v1/previews/{id}/start", { params: params(id) })));
     },
     async rollback(id, wave) {
@@ -126,9 +126,10 @@ function verbsOf(asking: Asking): SteeringVerbs {
       const body = { undo: true } as const;
       await inOurWords(dataOf(api.POST("/api/v1/builds/{id}/rollback", { params: params(id), body })));
     },
-    async editPlan(id, file) {
+    async editPlan(id, file, { interactive }) {
       const body = (await sendablePlan(file)) as never;
-      return inOurWords(dataOf(api.PUT("/api/v1/builds/{id}/plan", { params: params(id), body })));
+      const query = { interactive: interactive ? ("true" as const) : ("false" as const) };
+      return inOurWords(dataOf(api.PUT("/api/v1/builds/{id}/plan", { params: { path: { id }, query }, body })));
     },
   };
 }

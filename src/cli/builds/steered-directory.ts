@@ -16,13 +16,7 @@ export function steeredDirectory(session: Session, environment: Readonly<Record<
   const builds: SteeredBuilds = {
     ...directoryBuilds({ config, store, database }),
     requireDriver: (name) => requireDriver(config, name),
-    async drive({ id, projectId, sandboxDriver }, options) {
-      if (options !== undefined) {
-        await requireDriver(config, sandboxDriver);
-        await store.builds.update({ id }, options);
-      }
-      await session.drive(projectId);
-    },
+    drive: ({ projectId }) => session.drive(projectId),
     async ahead(buildId) {
       const build = await store.builds.find({ id: buildId });
       return build === null ? null : ((await buildAhead(store, build))?.id ?? null);
@@ -58,13 +52,13 @@ function verbsOf(
       const { retryBuild } = await import("../../coordinator/build/retry-build.ts");
       await retryBuild(ports, buildId, how);
     },
-    async resume(buildId) {
-      const { resumeWaiting } = await import("../../coordinator/build/resume-build.ts");
-      return resumeWaiting(ports, buildId);
+    async resume(buildId, how) {
+      const { resumeBuild } = await import("../../coordinator/build/resume-build.ts");
+      return resumeBuild(ports, buildId, how);
     },
-    async wakePreview(buildId) {
-      const { wakePreview } = await import("../../coordinator/preview/wake-preview.ts");
-      await wakePreview(ports, buildId);
+    async startPreview(buildId) {
+      const { requestPreview } = await import("../../coordinator/preview/request-preview.ts");
+      await requestPreview(ports, buildId);
     },
     async rollback(buildId, wave) {
       const { rollbackBuild } = await import("../../coordinator/build/rollback-build.ts");
@@ -74,12 +68,12 @@ function verbsOf(
       const { undoRollback } = await import("../../coordinator/build/undo-rollback.ts");
       await undoRollback(ports, buildId);
     },
-    async editPlan(buildId, file, by) {
+    async editPlan(buildId, file, how) {
       const { editPlan } = await import("../../coordinator/plan/edit-plan.ts");
       const { refuseWithoutModels } = await import("../../coordinator/plan/plan-models.ts");
       const plan = (await readPlan(file, environment)).plan!;
       refuseWithoutModels(ports.models, plan);
-      return editPlan(ports, buildId, plan, by);
+      return editPlan(ports, buildId, plan, how);
     },
     async comment(buildId, comment) {
       const { addComment } = await import("../../coordinator/wave/comments.ts");

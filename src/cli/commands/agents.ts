@@ -1,6 +1,5 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { builtInRoles } from "../../domain/plan/plan.ts";
-import { type ServerApi, serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { harmless, oneLine } from "../output/format.ts";
@@ -14,6 +13,7 @@ import {
   signIns,
 } from "../parts/agents.ts";
 import type { Config } from "../parts.ts";
+import { type ServerApi, serverApi } from "../server/server-api.ts";
 
 interface Lack {
   readonly what: string;
@@ -152,7 +152,7 @@ const maxModels = 50;
 
 /** Lists the models of a compatible server, as a plan names them, with their limits. */
 function serverLines({ name, models, problem }: CompatibleServer): string[] {
-  if (problem !== null) return [`Models of ${name}: not listed: ${oneLine(harmless(problem))}`];
+  if (problem !== null) return [`Models of ${name} could not be listed: ${oneLine(harmless(problem))}`];
   const lines = models.slice(0, maxModels).map(({ name: model, contextTokens, outputTokens }) => {
     const window = contextTokens === null ? "" : `  ${contextTokens} tokens`;
     const answer = outputTokens === null ? "" : `, ${outputTokens} per answer`;

@@ -22,12 +22,12 @@ export function answer(
 ): Promise<number> {
   const number = question === undefined ? null : Number(question);
   if (number !== null && !(Number.isSafeInteger(number) && number > 0)) {
-    throw new WavesmithError("usage", `there is no question ${question}: questions have numbers`, {
+    throw new WavesmithError("usage", `${question} is not the number of a question`, {
       remedy: context.hints.command(`status ${name}`),
     });
   }
   if (allow === deny) {
-    throw new WavesmithError("usage", "an answer is --allow or --deny", {
+    throw new WavesmithError("usage", "answer with --allow or with --deny", {
       remedy: context.hints.command(`answer ${name}${question === undefined ? "" : ` ${question}`} --allow`),
     });
   }

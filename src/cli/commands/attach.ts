@@ -1,6 +1,6 @@
 import { buildFinished, metadataField } from "../../api/build-result.ts";
 import { phaseOf } from "../../api/waiting.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { chooseBuild } from "../builds/choose-build.ts";
 import { withBuilds, withSteered } from "../builds/open.ts";
@@ -68,12 +68,12 @@ async function watch(watching: Watching): Promise<number> {
   if (isOver(view)) return printEnd(context, await builds.see(buildId));
   const { command } = context.hints;
   if (interrupts.count === 0) {
-    throw new WavesmithError("conflict", `no process drives build ${buildId}: it was interrupted`, {
+    throw new WavesmithError("conflict", `no process is driving build ${buildId}: it was interrupted`, {
       remedy: command(`resume ${buildId}`),
     });
   }
   context.out.note(
-    `build ${buildId} keeps running; look again: ${command(`attach ${buildId}`)}, or cancel it: ${command(`cancel ${buildId}`)}`,
+    `build ${buildId} keeps running; to watch it again: ${command(`attach ${buildId}`)}, or cancel it: ${command(`cancel ${buildId}`)}`,
   );
   return exit.waiting;
 }

@@ -1,9 +1,9 @@
 import { type AuditEntryView, listAudit } from "../../api/audit.ts";
-import { serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { ago, table } from "../output/format.ts";
 import { openStore } from "../parts.ts";
+import { serverApi } from "../server/server-api.ts";
 
 const most = 100;
 

@@ -3,7 +3,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { type Context, refuseServer } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, count } from "../output/format.ts";
-import { backUp, restoreBackup } from "../parts/backup.ts";
+import { backUp, restoreFromBackup } from "../parts/backup.ts";
 import { isUsed } from "../parts.ts";
 
 /**
@@ -27,16 +27,16 @@ export async function backup(context: Context, file: string): Promise<number> {
   return exit.ok;
 }
 
-/** `restore FILE`: makes a new data directory of a backup. */
+/** `restore FILE`: makes a new data directory from a backup. */
 export async function restore(context: Context, file: string): Promise<number> {
   await refuseServer(context, "it makes a new data directory");
   const config = await context.config();
-  const { createdAt, projects } = await restoreBackup(config, resolve(file));
+  const { createdAt, projects } = await restoreFromBackup(config, resolve(file));
   const { dataDir } = config;
   if (context.json) context.out.json({ type: "restored", dataDir, createdAt, projects });
   else {
     context.out.line(`${dataDir}: ${count(projects, "project")}, as of ${createdAt}`);
-    context.out.line(`builds that ran then go on with: ${context.hints.command("serve")}`);
+    context.out.line(`to continue the builds that were running: ${context.hints.command("serve")}`);
   }
   return exit.ok;
 }

@@ -3,13 +3,12 @@ import { dirname, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { requestedSource } from "../../coordinator/build/request/build-request.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { buildIdForEvent } from "../../domain/events/event-ids.ts";
 import { makeEvent } from "../../domain/events/events.ts";
+import { buildIdForEvent } from "../../domain/events/request-ids.ts";
 import { present } from "../../domain/known.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { type NetworkPolicy, networkOf } from "../../domain/sandbox/network.ts";
 import { type Steered, withSteered } from "../builds/open.ts";
-import { readPlanForServer, sendablePlan } from "../builds/sendable-plan.ts";
 import { type Context, maxProjectLength, type Server } from "../context.ts";
 import { findServer } from "../data/server-address.ts";
 import type { Session } from "../data/session.ts";
@@ -25,6 +24,7 @@ import { filesOfPlan, findOwnSource, type OwnSource, type SourceOptions } from "
 import { printPlanFaults } from "../request/plan-faults.ts";
 import { requester } from "../request/requester.ts";
 import { type SourceNews, sourceNews } from "../request/source-news.ts";
+import { readPlanForServer, sendablePlan } from "../server/sendable-plan.ts";
 import { briefText } from "../view/plan-lines.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 import { announceBuild } from "./detach.ts";
@@ -91,7 +91,7 @@ export async function buildBrief(context: Context, text: string, options: BriefO
   const prompt = options.plannerPrompt === undefined ? null : await promptFrom(options.plannerPrompt);
   const isSent = (await context.server()) !== null;
   const config = await context.config();
-  // Without a choice of ours, the server's own agent plans and builds.
+  // If we choose none, the server's own agent plans and builds.
   const agents =
     isSent && config.briefAgents.default === undefined && prompt === null ? null : agentsOfBrief(config, prompt);
   const isEmpty = options.source === undefined || options.source === "empty";
@@ -183,7 +183,7 @@ interface Requested {
 
 /** How a build is requested. */
 interface RequestWay {
-  /** Resolves when nothing on this machine is in the way. */
+  /** Resolves once this machine has everything the build needs; otherwise rejects. */
   readonly ready: Promise<unknown>;
   /** Stores the build, which then starts. */
   request(session: Session | null): Promise<Requested>;
@@ -282,7 +282,8 @@ async function watchBuild(given: Run, steered: Steered, requested: Requested): P
 async function untilStored({ app }: Session, buildId: string): Promise<void> {
   const deadline = Date.now() + 60_000;
   while ((await app.store.builds.find({ id: buildId })) === null) {
-    if (Date.now() > deadline) throw new Error(`build ${buildId} was requested a minute ago, and was not taken up`);
+    if (Date.now() > deadline)
+      throw new Error(`build ${buildId} was requested a minute ago, but no process has started it`);
     await delay(20);
   }
 }
@@ -312,7 +313,7 @@ function openingLines({ buildId, project, from, plan, driver }: Opening): string
   const network = networkOf(plan);
   if (traitsOf(driver).isolation !== "none") return [first, `sandbox ${driver}, network ${networkText(network)}`];
   const not = network.mode === "open" ? "" : `, and network ${network.mode} is NOT enforced`;
-  return [first, `sandbox ${driver}: NO ISOLATION, agents are ordinary processes of this machine${not}`];
+  return [first, `sandbox ${driver}: NO ISOLATION, agents are ordinary processes on this machine${not}`];
 }
 
 function networkText({ mode, hosts }: NetworkPolicy): string {

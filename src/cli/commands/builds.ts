@@ -26,7 +26,7 @@ function print({ out, hints }: Context, place: string, { builds: rows, more, spe
   for (const line of table(rows.map((row) => cells(row, now)))) out.line(line);
   for (const { id, waitsForSandbox } of rows) {
     if (waitsForSandbox === null) continue;
-    out.note(`${id} waits for a free sandbox slot: ${waitsForSandbox.reason}; ${roomRemedy}`);
+    out.note(`${id} is waiting for a free sandbox slot: ${waitsForSandbox.reason}; ${roomRemedy}`);
   }
   if (spent.tokens > 0) out.note(`total spent on models: ${sumText(sumFromJson(spent))}`);
   if (more) out.note(`showing the latest ${most}; for an older one, give its id: ${hints.command("status BUILD")}`);

@@ -1,4 +1,4 @@
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { chooseBuild } from "../builds/choose-build.ts";
 import { withSteered } from "../builds/open.ts";
 import type { SteeredBuilds } from "../builds/port.ts";

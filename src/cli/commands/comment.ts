@@ -32,13 +32,15 @@ export function comment(
 }
 
 const nextOf = (task: string | null): string =>
-  task === null ? "the wave's next fix gets it" : `the next attempt of ${task} gets it`;
+  task === null ? "it goes to the wave's next fix" : `it goes to the next attempt of ${task}`;
 
 function linesOf(text: string | null): [number | null, number | null] {
   if (text === null) return [null, null];
   const found = /^([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?$/.exec(text);
   if (found === null) {
-    throw new WavesmithError("usage", `--line ${text} is not a line`, { remedy: "such as --line 12, or --line 12-15" });
+    throw new WavesmithError("usage", `--line ${text} is not a line number`, {
+      remedy: "such as --line 12, or --line 12-15",
+    });
   }
   return [Number(found[1]), found[2] === undefined ? null : Number(found[2])];
 }

@@ -10,9 +10,13 @@ import { requireGit } from "../parts.ts";
 /** `deliver [BUILD]`: puts what a build made on a branch of your repository. Safe to repeat. */
 export async function deliver(context: Context, name: string | undefined, options: DeliverOptions): Promise<number> {
   if (options.squash && options.asMe) {
-    throw new WavesmithError("usage", "--squash and --as-me exclude each other: a squashed commit is yours anyway", {
-      remedy: "use one of them",
-    });
+    throw new WavesmithError(
+      "usage",
+      "--squash and --as-me cannot be used together: a squashed commit is yours anyway",
+      {
+        remedy: "use one of them",
+      },
+    );
   }
   const { out, json } = context;
   if ((await context.server()) === null) await requireBuilds(context);

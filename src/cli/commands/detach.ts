@@ -7,7 +7,7 @@ import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import { logFolder } from "../parts.ts";
 
-// `build --detach` starts the same command in a session of its own, which a closed terminal does
+// `build --detach` starts the same command in its own session, which a closed terminal does
 // not reach. That process tells us its build's id over a channel, and prints to a file.
 
 const option = "--detach";
@@ -90,7 +90,7 @@ function printStart({ out, hints, json }: Context, { buildId, log, pid }: Starte
     out.json({ type: "build.started", buildId, log, pid });
     return;
   }
-  out.line(`build ${buildId} runs in the background`);
+  out.line(`build ${buildId} is running in the background`);
   out.line(`  look:   ${hints.command(`attach ${buildId}`)}`);
   out.line(`  cancel: ${hints.command(`cancel ${buildId}`)}`);
   out.line(`  log:    ${log}`);

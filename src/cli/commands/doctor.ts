@@ -6,7 +6,6 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { describeWall } from "../../domain/sandbox/sandbox.ts";
-import { type ServerApi, serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, count, oneLine } from "../output/format.ts";
@@ -21,6 +20,7 @@ import {
   leftoversInDocker,
   openStore,
 } from "../parts.ts";
+import { type ServerApi, serverApi } from "../server/server-api.ts";
 
 const run = promisify(execFile);
 const minFreeBytes = 1024 ** 3;
@@ -194,7 +194,7 @@ export async function checkGitHub(config: Config): Promise<Check[]> {
   const left =
     unfinished === null
       ? []
-      : [check("an App was being made on GitHub, and its key may not have been stored", unfinished.remedy)];
+      : [check("an App was being created on GitHub, and its key may not have been stored", unfinished.remedy)];
   if (problem !== null) return [{ ...check(problem.message, problem.remedy), ok: false }, ...left];
   if (identity === null || identity.kind === "none") return left;
   const { kind, login, rights, rate, installed } = identity;

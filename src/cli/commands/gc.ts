@@ -1,9 +1,9 @@
 import { type Removal, removalOf } from "../../api/garbage.ts";
-import { serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytesText, count, table } from "../output/format.ts";
 import { openApp } from "../parts.ts";
+import { serverApi } from "../server/server-api.ts";
 
 const kinds = {
   build: "build, with its output and branches",
@@ -59,5 +59,6 @@ function printRemoval({ out }: Context, { dryRun, bytes, items }: Removal, keeps
     out.line(line);
   const sum = `${count(items.length, "item")}, ${bytesText(bytes)}`;
   out.line(items.length === 0 ? "nothing is older than the limits" : `${dryRun ? "would remove" : "removed"} ${sum}`);
-  if (keepsBuilds) out.note("builds are kept for ever; WAVESMITH_RETENTION_BUILDS=180d would limit that");
+  if (keepsBuilds)
+    out.note("builds are kept for ever; to limit that, set WAVESMITH_RETENTION_BUILDS, for example to 180d");
 }

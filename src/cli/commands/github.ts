@@ -8,7 +8,7 @@ import { type Context, refuseServer } from "../context.ts";
 import { showInBrowser } from "../data/sign-in-link.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
-import { type ForgeIdentity, type GitHubConnection, githubConnection, openConnectServer } from "../parts/forges.ts";
+import { type ForgeIdentity, type GitHubConnection, openConnectServer, openSignIn } from "../parts/forges.ts";
 
 export interface GitHubSetupOptions {
   /** Signs in as an App; needs its key's file. */
@@ -21,7 +21,7 @@ const secretIsKept = "it keeps a secret on the machine that delivers";
 /** `github setup`: signs in to GitHub with a token from the terminal or stdin, or as an App. */
 export async function githubSetup(context: Context, { appId, keyFile }: GitHubSetupOptions): Promise<number> {
   await refuseServer(context, secretIsKept);
-  const connection = githubConnection(await context.config());
+  const connection = openSignIn(await context.config());
   if ((appId === undefined) !== (keyFile === undefined)) {
     throw new WavesmithError("usage", "a GitHub App needs both --app ID and --key FILE");
   }
@@ -40,7 +40,7 @@ export async function githubSetup(context: Context, { appId, keyFile }: GitHubSe
 export async function githubConnect(context: Context, { organization = null }: GitHubConnectOptions): Promise<number> {
   await refuseServer(context, secretIsKept);
   const { out, json } = context;
-  const connection = githubConnection(await context.config());
+  const connection = openSignIn(await context.config());
   let finish: () => void = () => undefined;
   const made = new Promise<"made">((resolve) => {
     finish = () => resolve("made");
@@ -84,7 +84,7 @@ async function tooLate(connection: GitHubConnection): Promise<WavesmithError> {
   });
 }
 
-/** Says whose credential it is, what it may do, and where an App has still to be installed. */
+/** Says whose credential it is, what it may do, and where an App still has to be installed. */
 function reportSignIn({ out, json }: Context, identity: ForgeIdentity, more: { readonly file?: string } = {}): void {
   const { kind, login, rights, installed } = identity;
   if (json) {
@@ -101,7 +101,7 @@ function reportSignIn({ out, json }: Context, identity: ForgeIdentity, more: { r
 /** Reads a token without showing it: typed at a terminal, or the first line of stdin. */
 async function readToken({ out }: Context, webUrl: string): Promise<string> {
   if (process.stdin.isTTY !== true) return checked((await textOf(process.stdin)).split("\n")[0] ?? "");
-  out.note(`make a token at ${webUrl}/settings/personal-access-tokens/new`);
+  out.note(`create a token at ${webUrl}/settings/personal-access-tokens/new`);
   out.note("it needs, for its repositories: Contents, Pull requests and Commit statuses, read and write");
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const reader = createInterface({ input: process.stdin, output: silent, terminal: true });
@@ -116,7 +116,7 @@ async function readToken({ out }: Context, webUrl: string): Promise<string> {
 function checked(typed: string): string {
   const token = typed.trim();
   if (/^[\w-]{20,}$/.test(token)) return token;
-  throw new WavesmithError("usage", "that is no token of GitHub", {
-    remedy: "paste it whole, or: wavesmith github setup < FILE",
+  throw new WavesmithError("usage", "that is not a GitHub token", {
+    remedy: "paste all of it, or: wavesmith github setup < FILE",
   });
 }

@@ -3,14 +3,14 @@ import { defaultTenant } from "../../coordinator/build/request/project.ts";
 import { type Scope, scopes } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { randomIds } from "../../domain/ids.ts";
-import { defined } from "../builds/defined.ts";
-import { type ServerApi, serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { ago, table } from "../output/format.ts";
 import { openStore, type Store } from "../parts.ts";
 import { recordCommand } from "../request/record-command.ts";
 import { requester } from "../request/requester.ts";
+import { defined } from "../server/defined.ts";
+import { type ServerApi, serverApi } from "../server/server-api.ts";
 
 interface KeyPlace {
   /** The name of the tenant; default: the default tenant. */

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { LogSource } from "../../api/log-sources.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { present } from "../../domain/known.ts";
 import { endedBuildStatuses } from "../../domain/status.ts";

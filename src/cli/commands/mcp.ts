@@ -4,7 +4,7 @@ import { createMcpServer } from "../../mcp/mcp-server.ts";
 import { createStdioTransport } from "../../mcp/stdio-transport.ts";
 import type { Context } from "../context.ts";
 import { withServedApp } from "../data/served-app.ts";
-import { type Interrupts, watchInterrupts } from "../interrupts.ts";
+import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import { type App, openServer, serverKey } from "../parts.ts";
 
@@ -18,14 +18,25 @@ export async function mcp(context: Context): Promise<number> {
   interrupts.on((count) => {
     if (count > 1) process.exit(exit.cancelled);
   });
+  let setClient: (client: Client) => void = () => undefined;
+  const client = new Promise<Client>((resolve) => {
+    setClient = resolve;
+  });
+  const tools = createMcpServer(client, "1");
+  const ended = Promise.race([once(process.stdin, "close"), interrupts.next()]);
   try {
-    if (server === null) await withServedApp(context, noEvent, (app) => serveTools(context, app, interrupts));
+    // Before the database is open, because some clients soon ask their model, with the tools that
+    // have been listed by then.
+    await tools.connect(createStdioTransport(process.stdin, process.stdout));
+    if (server === null) await withServedApp(context, noEvent, (app) => serveTools(context, app, { setClient, ended }));
     else {
-      const greeting = `Wavesmith speaks MCP on stdin and stdout, for the server ${server.url}`;
-      await speak(context, { client: clientOf(server.url, server.key), interrupts, greeting });
+      setClient(clientOf(server.url, server.key));
+      context.out.note(`Wavesmith speaks MCP on stdin and stdout, for the server ${server.url}`);
+      await ended;
     }
     return exit.ok;
   } finally {
+    await tools.close();
     interrupts.dispose();
   }
 }
@@ -35,7 +46,14 @@ const noEvent = (): void => undefined;
 const clientOf = (baseUrl: string, key: string | null): Client =>
   createClient({ baseUrl, ...(key === null ? {} : { key }) });
 
-async function serveTools(context: Context, app: App, interrupts: Interrupts): Promise<void> {
+interface Conversation {
+  /** Gives the tools the client that they call. */
+  readonly setClient: (client: Client) => void;
+  /** Resolves when stdin ends or somebody interrupts. */
+  readonly ended: Promise<unknown>;
+}
+
+async function serveTools(context: Context, app: App, { setClient, ended }: Conversation): Promise<void> {
   const config = await context.config();
   const { engine } = config;
   const key = config.serveKey ?? (await serverKey(config)).key;
@@ -44,28 +62,10 @@ async function serveTools(context: Context, app: App, interrupts: Interrupts): P
   const server = await openServer({ app, engine, key, host: "127.0.0.1", port: 0, inform, warn });
   try {
     await app.start("all");
-    const greeting = "Wavesmith speaks MCP on stdin and stdout, and drives builds until stdin ends";
-    await speak(context, { client: clientOf(server.origin, key), interrupts, greeting });
+    setClient(clientOf(server.origin, key));
+    context.out.note("Wavesmith speaks MCP on stdin and stdout, and drives builds until stdin ends");
+    await ended;
   } finally {
     await server.stop();
-  }
-}
-
-interface Conversation {
-  readonly client: Client;
-  readonly interrupts: Interrupts;
-  readonly greeting: string;
-}
-
-/** Answers on stdin and stdout until stdin ends or somebody interrupts. */
-async function speak(context: Context, { client, interrupts, greeting }: Conversation): Promise<void> {
-  const tools = createMcpServer(client, "1");
-  try {
-    const ended = once(process.stdin, "close");
-    await tools.connect(createStdioTransport(process.stdin, process.stdout));
-    context.out.note(greeting);
-    if (interrupts.count === 0) await Promise.race([ended, interrupts.next()]);
-  } finally {
-    await tools.close();
   }
 }

@@ -6,12 +6,12 @@ import { text as textOf } from "node:stream/consumers";
 import { memoryTag, setMemory } from "../../api/memory.ts";
 import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import { defined } from "../builds/defined.ts";
-import { type ServerApi, serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { withApp } from "../data/with-app.ts";
 import { exit } from "../output/exit-codes.ts";
 import type { App } from "../parts.ts";
+import { defined } from "../server/defined.ts";
+import { type ServerApi, serverApi } from "../server/server-api.ts";
 
 /** `memory [show|edit|set FILE]`: what a project remembers of its builds. */
 export async function memory(context: Context, action: string, file: string | undefined): Promise<number> {
@@ -50,7 +50,7 @@ async function useMemory(context: Context, project: ProjectMemory, { action, fil
   const text = action === "edit" ? edited(before, context) : await readNew(file);
   if (text !== before) await project.set(text);
   if (json) out.json({ project: name, text, tag: memoryTag(text) });
-  else out.line(text === before ? "nothing changed" : `${name} remembers this from its next task on`);
+  else out.line(text === before ? "nothing changed" : `the agents of ${name} read this from its next task on`);
   return exit.ok;
 }
 

@@ -4,13 +4,13 @@ import {
   type Replayed,
   sendNotificationsAgain,
 } from "../../api/notifications.ts";
-import { defined } from "../builds/defined.ts";
-import { serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { withStore } from "../data/reading.ts";
 import { withSteering } from "../data/steering.ts";
 import { exit } from "../output/exit-codes.ts";
 import { ago, count, table } from "../output/format.ts";
+import { defined } from "../server/defined.ts";
+import { serverApi } from "../server/server-api.ts";
 
 const most = 50;
 
@@ -25,7 +25,7 @@ export async function listNotifications(context: Context): Promise<number> {
   return withStore(context, "notifications", {
     unused: () => {
       if (context.json) context.out.json({ notifications: [] });
-      else context.out.line("no notifications: nothing was built here yet");
+      else context.out.line("no notifications: nothing has been built here yet");
       return exit.ok;
     },
     read: async ({ store }) => {
@@ -42,11 +42,14 @@ type Shown = Pick<NotificationView, "title" | "to" | "status" | "tries" | "probl
 
 function show({ out, json, hints }: Context, notifications: readonly Shown[]): void {
   if (json) out.json({ notifications });
-  else if (notifications.length === 0) out.line("no notifications: a plan names who hears of it in `notify`");
+  else if (notifications.length === 0)
+    out.line("no notifications: to get some, name addresses under `notify` in a plan");
   else for (const line of table(notifications.map((one) => cells(one, new Date())))) out.line(line);
   const dead = notifications.filter(({ status }) => status === "dead").length;
   if (!json && dead > 0)
-    out.note(`${count(dead, "notification")} given up; to try again: ${hints.command("notifications replay")}`);
+    out.note(
+      `${count(dead, "notification")} could not be sent; to try again: ${hints.command("notifications replay")}`,
+    );
 }
 
 function cells(one: Shown, now: Date): string[] {

@@ -1,11 +1,11 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { chooseBuild } from "../builds/choose-build.ts";
 import { withBuilds } from "../builds/open.ts";
-import { type ServerApi, serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { readAddress } from "../data/server-address.ts";
 import { askForLink, showInBrowser } from "../data/sign-in-link.ts";
 import { exit } from "../output/exit-codes.ts";
+import { type ServerApi, serverApi } from "../server/server-api.ts";
 
 /** `open [BUILD]`: prints a link that signs a browser in once, and on a terminal opens it. */
 export async function openDashboard(context: Context, build: string | undefined): Promise<number> {
@@ -24,7 +24,7 @@ async function ownLink(context: Context): Promise<string> {
   const origin = await readAddress(config.dataDir);
   const link = origin === null ? null : await askForLink(config, origin);
   if (link !== null) return link;
-  throw new WavesmithError("environment", `no server of ${config.dataDir} answers`, {
+  throw new WavesmithError("environment", `no server for ${config.dataDir} answers`, {
     remedy: `start one: ${context.hints.command("serve")}`,
   });
 }

@@ -1,13 +1,13 @@
 import type { Plan, PlanFault } from "../../domain/plan/plan.ts";
 import { createTaskGraph } from "../../domain/plan/task-graph.ts";
 import { planWaves } from "../../domain/plan/wave-planner.ts";
-import { readPlanForServer, sendablePlan } from "../builds/sendable-plan.ts";
-import { type ServerApi, serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { count } from "../output/format.ts";
 import { checkPlanModels, readPlan } from "../parts.ts";
 import { faultLine } from "../request/plan-faults.ts";
+import { readPlanForServer, sendablePlan } from "../server/sendable-plan.ts";
+import { type ServerApi, serverApi } from "../server/server-api.ts";
 import { planLines } from "../view/plan-lines.ts";
 
 /**
@@ -52,8 +52,8 @@ const checkHere = async (context: Context, plan: Plan): Promise<Checked> =>
   checkPlanModels(await context.config(), plan);
 
 /**
- * Checks a plan on a server, which knows its secrets. The files it reads are sent inside of it, so
- * lines mean nothing.
+ * Checks a plan on a server, which knows its secrets. The files it reads are sent with it, so lines
+ * mean nothing.
  */
 async function checkThere({ api, ask }: ServerApi, file: string): Promise<Checked> {
   const { faults, warnings } = await ask(api.POST("/api/v1/plans/check", { body: await sendablePlan(file) }));

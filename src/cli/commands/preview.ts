@@ -1,5 +1,5 @@
-import { previewUrl } from "../../api/build-status.ts";
-import { type BuildView, createBuildReader } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
+import { createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { sandboxBuildStatuses } from "../../domain/status.ts";
 import { isAllServed, isServed } from "../../store/serving.ts";
@@ -61,6 +61,7 @@ interface ServedShowing {
 function showServed(context: Context, { presenter, name, signal }: ServedShowing): Promise<number> {
   return withSteered(context, presenter, async ({ builds }) => {
     const buildId = await chooseBuild(builds, context, name);
+    await builds.startPreview(buildId);
     return tellServed({ context, builds, buildId }, { signal, patienceMs });
   });
 }
@@ -91,7 +92,7 @@ async function show(showing: Showing): Promise<number> {
   const shown = await showPreview(app, view, { signal, patienceMs });
   presenter.close();
   try {
-    const served = byServe ? previewUrl(await createBuildReader(app.store, buildId).read()) : null;
+    const served = byServe ? ((await createBuildReader(app.store, buildId).read()).preview?.url ?? null) : null;
     return await tell(showing, { view, shown, served });
   } finally {
     if (typeof shown !== "string") await shown.close();

@@ -1,20 +1,19 @@
 import { metadataField } from "../../api/build-result.ts";
 import { phaseOf } from "../../api/waiting.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import type { PlanEdit } from "../../coordinator/plan/edited-tasks.ts";
 import { chooseBuild } from "../builds/choose-build.ts";
 import { type Steered, withSteered } from "../builds/open.ts";
 import type { SeenBuild } from "../builds/port.ts";
-import { readPlanForServer } from "../builds/sendable-plan.ts";
 import type { Context } from "../context.ts";
 import { isInteractive } from "../driving/answering.ts";
 import { driveToEnd, printEnd } from "../driving/drive.ts";
-import { isOver } from "../driving/follow.ts";
 import { readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit, exitCodeOf } from "../output/exit-codes.ts";
 import { readPlan, requireGit } from "../parts.ts";
 import { printPlanFaults } from "../request/plan-faults.ts";
 import { requester } from "../request/requester.ts";
+import { readPlanForServer } from "../server/sendable-plan.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 export interface ResumeOptions {
@@ -32,8 +31,8 @@ export async function resume(
 ): Promise<number> {
   const { plan: file, wait } = options;
   if (file === undefined) {
-    return goOn(context, name, { wait, doing: "continuing" }, async ({ builds }, { build, ...view }) =>
-      build.status === "waiting" ? builds.resume(build.id) : !isOver({ build, ...view }),
+    return goOn(context, name, { wait, doing: "continuing" }, ({ builds }, { build }) =>
+      builds.resume(build.id, { interactive: isInteractive(context) }),
     );
   }
   const isSent = (await context.server()) !== null;
@@ -44,7 +43,8 @@ export async function resume(
     return exit.usage;
   }
   return goOn(context, name, { wait, doing: "continuing with the edited plan" }, async ({ builds }, { build }) => {
-    printEdit(context, await builds.editPlan(build.id, file, requester()));
+    const how = { by: requester(), interactive: isInteractive(context) };
+    printEdit(context, await builds.editPlan(build.id, file, how));
     return true;
   });
 }
@@ -84,7 +84,8 @@ export async function goOn(
         from.close();
         return reprintSummary(context, presenter, await builds.see(buildId));
       }
-      await builds.drive(view.build, { interactive: isInteractive(context) });
+      await builds.requireDriver(view.build.sandboxDriver);
+      await builds.drive(view.build);
       return driveToEnd({ context, ...steered, presenter, interrupts, buildId, from, noWait: !options.wait });
     });
   } finally {

@@ -1,5 +1,6 @@
 import type { OtherAgent } from "../../coordinator/plan/other-agent.ts";
 import type { Context } from "../context.ts";
+import { isInteractive } from "../driving/answering.ts";
 import { goOn, type ResumeOptions } from "./resume.ts";
 
 /**
@@ -14,7 +15,7 @@ export function retry(
   return goOn(context, name, { ...options, doing: "retrying" }, async ({ builds }, { build }) => {
     const { model, agent, unchanged } = options;
     await builds.requireDriver(build.sandboxDriver);
-    await builds.retry(build.id, { model, agent, unchanged });
+    await builds.retry(build.id, { model, agent, unchanged, interactive: isInteractive(context) });
     return true;
   });
 }

@@ -1,12 +1,12 @@
 import { getSandbox, noSandboxOf } from "../../api/find-sandbox.ts";
 import type { ExecStreams } from "../../api/sandbox-exec.ts";
 import { defaultTenant } from "../../coordinator/build/request/project.ts";
-import { openServerSocket } from "../builds/server-socket.ts";
 import type { Context, Server } from "../context.ts";
 import { withApp } from "../data/with-app.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit as exits } from "../output/exit-codes.ts";
 import { isUsed } from "../parts.ts";
+import { openServerSocket } from "../server/server-socket.ts";
 
 /** The part of a stream that is used here; `process.stdin` is one. */
 type InputStream = AsyncIterable<Buffer | string> & { readonly isTTY?: boolean };

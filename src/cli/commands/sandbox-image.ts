@@ -17,7 +17,7 @@ export interface ImageOptions {
  * the engine's build.
  */
 export async function sandboxImageBuild(context: Context, options: ImageOptions): Promise<number> {
-  await refuseServer(context, "it builds with the Docker of this machine");
+  await refuseServer(context, "it builds with this machine's Docker");
   const config = await context.config();
   const startedAt = Date.now();
   const steps = context.json ? asJson(context.out) : context.out.live ? asLive(context.out) : asLines(context.out);

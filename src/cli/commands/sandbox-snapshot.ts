@@ -72,7 +72,7 @@ export function sandboxRestore(context: Context, name: string, snapshotId: strin
     if (context.json) context.out.json({ restored });
     else {
       const when = `${restored.createdAt.slice(0, 19)}Z`;
-      context.out.line(`the volume of ${name} is restored to its state of ${when} (${restored.id})`);
+      context.out.line(`restored the volume of ${name} to its state of ${when} (${restored.id})`);
       const start = context.hints.command(`sandbox start ${shellWord(name)}`);
       context.out.line(`  the sandbox is stopped; its next use starts it: ${start}`);
     }

@@ -42,7 +42,7 @@ function cells(row: ListedSandbox, now: number): string[] {
 export function sandboxStart(context: Context, name: string): Promise<number> {
   return withSandboxes(context, async (all) => {
     const { workspaceRoot, ...sandbox } = await all.start(name);
-    const text = `the sandbox of ${name} runs (${sandbox.driver}, its volume is ${workspaceRoot} inside)`;
+    const text = `the sandbox of ${name} is running (${sandbox.driver}, its volume is ${workspaceRoot} inside)`;
     return printState(context, sandbox, text);
   });
 }
@@ -58,7 +58,7 @@ export function sandboxStop(context: Context, name: string): Promise<number> {
 export function sandboxRemove(context: Context, name: string, options: { volume: boolean }): Promise<number> {
   return withSandboxes(context, async (all) => {
     const rest = options.volume ? "with its volume; the repository stays" : "and its volume kept (--volume removes it)";
-    return printState(context, await all.remove(name, options), `the sandbox of ${name} is removed, ${rest}`);
+    return printState(context, await all.remove(name, options), `the sandbox of ${name} was removed, ${rest}`);
   });
 }
 

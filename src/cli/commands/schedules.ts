@@ -12,7 +12,7 @@ import { ago, count, oneLine, table } from "../output/format.ts";
 export function listSchedules(context: Context): Promise<number> {
   return withSchedules(context, "look", async (schedules) => {
     const shown = await schedules.list();
-    if (shown === null && !context.json) context.out.line("no schedules: nothing was built here yet");
+    if (shown === null && !context.json) context.out.line("no schedules: nothing has been built here yet");
     else show(context, shown ?? []);
     return exit.ok;
   });
@@ -23,7 +23,7 @@ function show({ out, json, hints }: Context, schedules: readonly ShownSchedule[]
     out.json({ schedules });
     return;
   }
-  if (schedules.length === 0) out.line(`no schedules: \`on.schedule\` of a ${standingFileName} makes some`);
+  if (schedules.length === 0) out.line(`no schedules: add some under \`on.schedule\` in a ${standingFileName}`);
   for (const line of table(schedules.map((one) => cells(one, new Date())))) out.line(line);
   const paused = schedules.filter(({ status }) => status === "paused");
   if (paused.length > 0)

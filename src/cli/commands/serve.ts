@@ -56,11 +56,11 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const made = config.serveKey === null ? await serverKey(config) : null;
   const key = config.serveKey ?? present(made, "the key").key;
   const warn = (message: string): void => context.warn(message);
-  const dashboard = await dashboardFiles(() => report("building the dashboard, once after each change of it"));
+  const dashboard = await dashboardFiles(() => report("building the dashboard, because it has changed"));
   const given = config.previewDomain;
   const server = await openServer({
     ...(given === null ? {} : { previewHosts: await servePreviewHosts(app, given) }),
-    ...{ app, engine, key, requestsPerMinute, host, port, dashboard, webhooks: config.webhooks },
+    ...{ app, engine, key, requestsPerMinute, host, port, dashboard, webhooks: config.webhooks, openId: config.openId },
     machine: { check: () => checkMachine(config), tryAgents: () => reportAgents(config) },
     inform: report,
     warn,
@@ -135,6 +135,6 @@ function portOf(text: string): number {
   const port = Number(text);
   if (/^\d+$/.test(text) && port <= 65_535) return port;
   throw new WavesmithError("usage", `--port ${text} is not a port`, {
-    remedy: "a number from 0 (any free one) to 65535",
+    remedy: "use a number from 0 (any free one) to 65535",
   });
 }

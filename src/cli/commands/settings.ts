@@ -1,8 +1,8 @@
 import { type SettingsView, viewSettings } from "../../api/settings.ts";
-import { serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { table } from "../output/format.ts";
+import { serverApi } from "../server/server-api.ts";
 
 /** `settings`: shows every setting and where its value came from. */
 export async function printSettings(context: Context, { all }: { readonly all: boolean }): Promise<number> {
@@ -19,9 +19,9 @@ export async function printSettings(context: Context, { all }: { readonly all: b
   const shown = items.filter(({ source }) => all || source !== "default");
   for (const line of table(shown.map(cells))) context.out.line(line);
   const rest = items.length - shown.length;
-  if (rest > 0) context.out.line(`${rest} more have their defaults: ${context.hints.command("settings --all")}`);
-  if (server === null) context.out.note(`the file is ${view.file}; variables of the environment override it`);
-  if (restartNeeded) context.out.note("the file has changed since the server started: restart it");
+  if (rest > 0) context.out.line(`${rest} more have their default values: ${context.hints.command("settings --all")}`);
+  if (server === null) context.out.note(`the file is ${view.file}; environment variables override it`);
+  if (restartNeeded) context.out.note("the file has changed since the server started: restart the server");
   return exit.ok;
 }
 

@@ -25,7 +25,8 @@ export async function openSessionShell(context: Context, name: string | undefine
     const before = await app.ports.driver(build.sandboxDriver).find(build.projectId);
     const session = await openAgentSession(app.ports, build, taskKey ?? (await failedTask(app, buildId)));
     context.out.note(`the session of ${session.label}; type to the agent, Ctrl-C interrupts it, Ctrl-D leaves`);
-    context.out.note("changes to its tree are discarded on exit; a retry continues the session");
+    context.out.note("changes to its tree are discarded on exit");
+    context.out.note("a retry continues the session; opencode and Gemini CLI begin a new one");
     try {
       return await converse(context, app, session);
     } finally {

@@ -1,13 +1,13 @@
 import type { BuildShell, ShellInput, TerminalSize } from "../../api/build-shell.ts";
 import { chooseBuild } from "../builds/choose-build.ts";
 import { withBuilds } from "../builds/open.ts";
-import { openServerSocket } from "../builds/server-socket.ts";
 import type { Context, Server } from "../context.ts";
 import { findBuildOrLatest } from "../data/find-build.ts";
 import { stopIdleSandbox } from "../data/session.ts";
 import { withSteering } from "../data/steering.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
+import { openServerSocket } from "../server/server-socket.ts";
 
 /**
  * `shell [BUILD] [--task ID]`: opens a shell in the build's sandbox, in a temporary checkout of

@@ -6,7 +6,7 @@ import { deliveredBefore } from "../driving/delivery.ts";
 import { exit } from "../output/exit-codes.ts";
 import { statusLines } from "../view/status-lines.ts";
 
-/** `status [BUILD]`: shows what a build has done, is doing and waits for. */
+/** `status [BUILD]`: shows what a build has done, is doing and is waiting for. */
 export function status(context: Context, name: string | undefined): Promise<number> {
   const { out, json, hints } = context;
   return withBuilds(context, "status", async (builds) => {

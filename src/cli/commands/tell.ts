@@ -1,5 +1,5 @@
 import type { MessageWay } from "../../coordinator/attempt/messages.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { chooseNamedBuild } from "../builds/choose-build.ts";
 import { withDecision } from "../builds/open.ts";
@@ -31,8 +31,8 @@ export function tell(context: Context, name: string, words: readonly string[], o
 }
 
 const ways: Readonly<Record<MessageWay, string>> = {
-  now: "sent to its agent; `wavesmith status` shows when the agent has got it",
-  "next-attempt": "kept: the next attempt reads it, because no agent that can be told works on it now",
+  now: "sent to its agent; `wavesmith status` shows when the agent has received it",
+  "next-attempt": "kept for the next attempt, because no agent can receive it now",
 };
 
 function onlyRunningTask({ build, tasks }: BuildView): string {

@@ -1,12 +1,12 @@
 import { limitTenant, listTenants, type TenantView } from "../../api/tenants.ts";
 import type { TenantLimits } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { serverApi } from "../builds/server-api.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { table } from "../output/format.ts";
 import { openStore } from "../parts.ts";
 import { recordCommand } from "../request/record-command.ts";
+import { serverApi } from "../server/server-api.ts";
 
 const names = ["builds", "tasks", "sandboxes", "usd"] as const;
 export type LimitTexts = { readonly [Name in keyof TenantLimits]?: string };
@@ -44,7 +44,7 @@ async function changeLimits(context: Context, name: string, change: Change): Pro
   const server = await serverApi(context);
   if (server !== null) {
     const params = { path: { id: name } };
-    const answer = server.api.PUT("/api/v1/tenants/{id}/limits", { params, body: change as never });
+    const answer = server.api.PUT("/api/v1/tenants/{id}/limits", { params, body: change });
     return (await server.ask(answer)) as unknown as TenantView;
   }
   return withTenants(context, async (ports) => {
@@ -55,7 +55,7 @@ async function changeLimits(context: Context, name: string, change: Change): Pro
 }
 
 type Ports = Parameters<typeof listTenants>[0];
-type Change = Parameters<typeof limitTenant>[2];
+type Change = { readonly [Name in keyof TenantLimits]?: number | null | "default" };
 
 async function withTenants<Result>(context: Context, work: (ports: Ports) => Promise<Result>): Promise<Result> {
   const config = await context.config();

@@ -3,7 +3,7 @@ import { type Config, serverKey } from "../parts.ts";
 
 const answerMs = 10_000;
 
-/** Asks a server for a sign-in link; null if none of ours answers there. */
+/** Asks a server for a sign-in link; null if no server of this installation answers there. */
 export async function askForLink(config: Config, origin: string): Promise<string | null> {
   const key = config.serveKey ?? (await serverKey(config)).key;
   const answer = await fetch(`${origin}/api/v1/session/link`, {

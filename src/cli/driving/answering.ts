@@ -1,4 +1,4 @@
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import type { SteeredBuilds } from "../builds/port.ts";
 import type { Context } from "../context.ts";
 import type { Interrupts } from "../interrupts.ts";

@@ -1,5 +1,5 @@
 import { realpathSync } from "node:fs";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { resultBranch } from "../../domain/refs/result-branch.ts";
 import type { Context } from "../context.ts";
@@ -124,7 +124,7 @@ async function repositoryFor({ context, view, isElsewhere = false }: Deliverable
   });
   if (found !== null) return found;
   throw new WavesmithError("not-found", `${folder} is not in a git repository, so there is nowhere to deliver to`, {
-    remedy: "run it inside of the repository that should have the branch",
+    remedy: "run it inside the repository that should get the branch",
   });
 }
 
@@ -138,7 +138,7 @@ const outcomes: Readonly<Record<Delivery["outcome"], string>> = {
   created: "is new",
   moved: "has moved",
   unchanged: "is there already",
-  contained: "has all of it already, and commits after it",
+  contained: "already has all of it, and later commits",
 };
 
 function deliveryLines({ context, view: { build } }: Deliverable, delivery: Delivery, next: Delivered["next"]): Line[] {

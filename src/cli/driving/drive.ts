@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type BuildFinished, buildFinished } from "../../api/build-result.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { Steered } from "../builds/open.ts";
@@ -60,6 +60,7 @@ export async function driveToEnd(options: DriveOptions): Promise<number> {
     const code = exitCodeOf(view.build.status);
     end = { code, interrupts: 0 };
     await untilDelivered(options);
+    await options.session?.app.ports.models.countLeft();
     const finished = await printEnd(context, await builds.see(buildId));
     await showApplication(options, view, interrupts.count > 0);
     const asks = isInteractive(context) && !options.noWait && interrupts.count === 0;

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { present } from "../../domain/known.ts";
 import { endedBuildStatuses } from "../../domain/status.ts";

@@ -1,4 +1,4 @@
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { itemAt } from "../../domain/known.ts";
 import type { BuildWatch, SteeredBuilds } from "../builds/port.ts";
@@ -20,8 +20,8 @@ interface Stopped {
 
 /**
  * Asks the person at the terminal to approve, reject or retry a build that stopped, and does it.
- * Returns where to follow the build from, also when another command decided meanwhile; null when
- * the person leaves it, or nothing is to be decided.
+ * Returns where to follow the build from, even if another command decided meanwhile; null if the
+ * person leaves it, or there is nothing to decide.
  */
 export async function nextDecision(options: Stopped, stopped: BuildView): Promise<BuildWatch | null> {
   const { context, builds, buildId } = options;
@@ -80,7 +80,7 @@ async function untilMoved(watch: BuildWatch, { build }: BuildView, signal: Abort
 
 /** Decides about the head that was shown, not about a later one. */
 async function carryOut(builds: SteeredBuilds, { build, waves }: BuildView, decision: KeyedDecision): Promise<void> {
-  if (decision.is === "retry") return builds.retry(build.id, {});
+  if (decision.is === "retry") return builds.retry(build.id, { interactive: true });
   const { number, headSha } = itemAt(waves, -1);
   const about = { by: requester(), about: { waveNumber: number, sha: headSha } };
   if (decision.is === "reject") await builds.reject(build.id, { ...about, reason: decision.reason });

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { buildFinished } from "../../api/build-result.ts";
 import { phaseOf } from "../../api/waiting.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import type { SeenBuild, SteeredBuilds } from "../builds/port.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";

@@ -1,5 +1,5 @@
 import { waitingPlanName } from "../../api/waiting-plan.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { type Config, planFilePath } from "../parts.ts";
 
 /** Returns the file of the plan that waits for approval; null if there is none. */

@@ -28,7 +28,7 @@ export async function openWebView({ context, session, presenter, buildId }: WebV
   const own = running === null ? await serveHere() : null;
   const link = await askForLink(config, running ?? own!.server.origin);
   const url = `${link ?? running}&to=${encodeURIComponent(`/builds/${buildId}`)}`;
-  plain(`watch it in the browser, signed in by this link once: ${url}`);
+  plain(`watch it in the browser (this link signs you in, once): ${url}`);
   if (context.out.live) showInBrowser(url);
   return {
     async stop() {
@@ -38,7 +38,7 @@ export async function openWebView({ context, session, presenter, buildId }: WebV
   };
 
   async function serveHere() {
-    const dashboard = await dashboardFiles(() => plain("building the dashboard, once after each change of it"));
+    const dashboard = await dashboardFiles(() => plain("building the dashboard, because it has changed"));
     const key = config.serveKey ?? (await serverKey(config)).key;
     const server = await openServer({
       ...{ app: session.app, engine: config.engine, key, host: "127.0.0.1", port: 0, dashboard },

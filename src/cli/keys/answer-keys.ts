@@ -1,5 +1,5 @@
 import { openQuestions } from "../../api/questions.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { messageOf } from "../../domain/errors.ts";
 import { createLetterReader, type KeySource, type LetterQuestion, type LetterReaderParts } from "./letter-reader.ts";
 

@@ -1,4 +1,4 @@
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { createLetterReader, type KeySource, type LetterReaderParts } from "./letter-reader.ts";
 
 /** The decisions a person can make about a build that waits or has failed. */

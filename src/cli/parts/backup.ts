@@ -1,7 +1,7 @@
 // Gives commands access to backups. Like an entry point, it may import everything.
 
 import { fileURLToPath } from "node:url";
-import type { RestoredBackup } from "../../app/backup/read-backup.ts";
+import type { RestoredBackup } from "../../app/backup/restore-backup.ts";
 import type { WrittenBackup } from "../../app/backup/write-backup.ts";
 import { present } from "../../domain/known.ts";
 import { type Config, openStore } from "../parts.ts";
@@ -19,8 +19,8 @@ export async function backUp(config: Config, path: string): Promise<WrittenBacku
   }
 }
 
-/** Restores a backup; see `readBackup`. */
-export async function restoreBackup(config: Config, path: string): Promise<RestoredBackup> {
-  const { readBackup } = await import("../../app/backup/read-backup.ts");
-  return readBackup(config, path, fileURLToPath(new URL("../../../drizzle", import.meta.url)));
+/** Restores a backup; see `restoreBackup`. */
+export async function restoreFromBackup(config: Config, path: string): Promise<RestoredBackup> {
+  const { restoreBackup } = await import("../../app/backup/restore-backup.ts");
+  return restoreBackup(config, path, fileURLToPath(new URL("../../../drizzle", import.meta.url)));
 }

@@ -1,4 +1,4 @@
-import { lookAgain } from "../../coordinator/outside/look-again.ts";
+import { recheckPullRequests } from "../../coordinator/outside/recheck-pull-requests.ts";
 import { messageOf } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { type PreviewDomain, previewOriginOf } from "../../domain/preview-domain.ts";
@@ -44,7 +44,7 @@ export function servePreviews(app: App, { domain, tell, warn }: ServedOptions): 
       const { name, previewOrigin: before } = await app.store.projects.get({ id: projectId });
       await app.store.projects.update({ id: projectId }, { previewOrigin });
       // Pull requests link to it.
-      if (previewOrigin !== before) await lookAgain(app.store, app.ports, { projectId });
+      if (previewOrigin !== before) await recheckPullRequests(app.store, app.ports, { projectId });
       tell(`preview of ${name}: ${previewOrigin === null ? "" : `${previewOrigin} and `}${proxy.origin}`);
     }
   };

@@ -1,9 +1,8 @@
-import { previewUrl } from "../../api/build-status.ts";
 import type { SteeredBuilds } from "../builds/port.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { previewProxies } from "../parts.ts";
-import { aborted, type PreviewPatience } from "./show-preview.ts";
+import { aborted, type PreviewPatience, tooLate } from "./show-preview.ts";
 
 const pollMs = 250;
 
@@ -45,13 +44,12 @@ async function untilShown({ builds, buildId }: ServedPreview, patience: PreviewP
   const { statusOf } = await previewProxies();
   for (;;) {
     const { view } = await builds.see(buildId);
-    const { status, reason } = view.preview ?? { status: "starting", reason: null };
-    const url = previewUrl(view);
+    const { status, reason, url } = view.preview ?? { status: "starting", reason: null, url: null };
     // A server on another machine shows it there.
     if (status === "ready" && url !== null) return { url, answered: await statusOf(url, 5_000) };
-    if (status === "asleep") await builds.wakePreview(buildId);
+    if (status === "asleep") await builds.startPreview(buildId);
     if (status === "dead" || status === "stopped") return reason ?? `it is ${status}`;
-    if (Date.now() >= deadline) return `it was not ready within ${patienceMs / 1000} seconds`;
+    if (Date.now() >= deadline) return tooLate(patienceMs, reason);
     if (signal.aborted) return "the wait was interrupted";
     await aborted(signal, pollMs);
   }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { BuildView, PreviewView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, PreviewView } from "../../coordinator/build/build-view.ts";
 import { reachPreview } from "../../coordinator/preview/reach-preview.ts";
 import { wakePreview } from "../../coordinator/preview/wake-preview.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
@@ -53,11 +53,15 @@ async function untilReady(app: App, buildId: string, { signal, patienceMs }: Pre
     if (preview?.status === "ready") return null;
     if (preview?.status === "asleep") await wakePreview(app.ports, buildId);
     if (preview?.status === "dead" || preview?.status === "stopped") return preview.reason ?? `it is ${preview.status}`;
-    if (Date.now() >= deadline) return `it was not ready within ${patienceMs / 1000} seconds`;
+    if (Date.now() >= deadline) return tooLate(patienceMs, preview?.reason ?? null);
     if (signal.aborted) return "the wait was interrupted";
     await pause();
   }
 }
+
+/** Says that a preview was not ready in time, and why its last start failed. */
+export const tooLate = (patienceMs: number, reason: string | null): string =>
+  `it was not ready within ${patienceMs / 1000} seconds${reason === null ? "" : ` (${oneLine(reason)})`}`;
 
 const pause = (): Promise<void> => delay(pollMs);
 

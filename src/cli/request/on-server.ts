@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { dataOf } from "../../client/client.ts";
 import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
-import { askServer } from "../builds/ask-server.ts";
-import { inOurWords } from "../builds/server-errors.ts";
 import type { Context, Server } from "../context.ts";
 import { createWorkspaceFor } from "../parts.ts";
+import { askServer } from "../server/ask-server.ts";
+import { inOurWords } from "../server/server-errors.ts";
 
 /** A build to request from a server. */
 interface ServerRequest {

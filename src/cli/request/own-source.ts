@@ -40,7 +40,7 @@ interface SourceRequest {
 export async function findOwnSource(context: Context, request: SourceRequest): Promise<OwnSource> {
   const { plan, options, planFiles: except } = request;
   if (options.includeUncommitted && options.ignoreUncommitted) {
-    throw new WavesmithError("usage", "--include-uncommitted and --ignore-uncommitted exclude each other", {
+    throw new WavesmithError("usage", "--include-uncommitted and --ignore-uncommitted cannot be used together", {
       remedy: "use one of them",
     });
   }

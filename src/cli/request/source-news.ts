@@ -18,7 +18,7 @@ export interface NewsRequest {
   readonly project: string;
   readonly projectId: ProjectId;
   readonly plan: Plan;
-  /** The brief of a build without a plan; else null. */
+  /** The brief of a build without a plan; null for a build with one. */
   readonly brief: unknown;
 }
 
@@ -37,7 +37,7 @@ export async function sourceNews(session: Session, request: NewsRequest): Promis
   } catch (error) {
     const isAsked = plan.source.kind !== "empty" && plan.source.update !== undefined;
     if (isAsked || !(error instanceof WavesmithError)) throw error;
-    // If the source cannot be read now, the build can still go on without it.
+    // If the source cannot be read now, the build can still continue without it.
     return { tone: "warn", text: `the project goes on from its own main; ${oneLine(messageOf(error))}` };
   }
 }

@@ -1,5 +1,5 @@
 import { elapsedMs } from "../../api/build-result.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import { duration } from "../output/format.ts";
 
 /** The elapsed time in words. For a build that was resumed it includes the pauses, and says so. */

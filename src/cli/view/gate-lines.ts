@@ -1,4 +1,4 @@
-import type { FindingView, GateView } from "../../coordinator/build/read-build.ts";
+import type { FindingView, GateView } from "../../coordinator/build/build-view.ts";
 import { type AddedCheck, type AddedChecks, addedText } from "../../domain/gate/added-checks.ts";
 import type { Evidence } from "../../domain/gate/finding.ts";
 import { count, duration, oneLine } from "../output/format.ts";

@@ -1,7 +1,7 @@
 import { elapsedMs, waveMs } from "../../api/build-result.ts";
 import { spentBy, spentByTask } from "../../api/spending.ts";
 import { currentWave, liveAttempt, phaseOf, waitText } from "../../api/waiting.ts";
-import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, TaskView, WaveView } from "../../coordinator/build/build-view.ts";
 import { getKnown, itemAt } from "../../domain/known.ts";
 import { gateNames } from "../../domain/status.ts";
 import { clock, count, duration, oneLine } from "../output/format.ts";
@@ -126,7 +126,7 @@ function tasksOfWave(view: BuildView, wave: WaveView, options: LiveOptions, spac
 
 /** On a narrower terminal, details that are also shown elsewhere are left out. */
 const narrow = 80;
-/** Of the columns that tasks have side by side, where they do not fit one below the other. */
+/** The width of a column when tasks are shown side by side, because one list would be too long. */
 const cellWidth = 66;
 
 const ranks = ["failed", "running", "assigned", "pending", "skipped", "cancelled", "joining", "completed"];
@@ -207,8 +207,10 @@ function tookOf(wave: WaveView, task: TaskView): string {
 }
 
 function gatesRow(view: BuildView, wave: WaveView, { frame, now }: LiveOptions): Row {
-  const row: Segment[] = [segment("plain", "      "), segment("dim", "gates  ")];
-  for (const name of gateNames) {
+  const { gates } = view.build.plan;
+  const used = gateNames.filter((name) => gates[name] !== false);
+  const row: Segment[] = [segment("plain", "      "), segment("dim", used.length === 0 ? "gates are off" : "gates  ")];
+  for (const name of used) {
     const run = wave.gates.findLast(
       (gate) => gate.gate === name && (wave.headSha === null || gate.sha === wave.headSha),
     );
@@ -220,7 +222,7 @@ function gatesRow(view: BuildView, wave: WaveView, { frame, now }: LiveOptions):
   const fix = wave.attempts.find((attempt) => attempt.kind === "fix" && attempt.status !== "settled");
   if (fix !== undefined) {
     const time = clock(now.getTime() - (fix.startedAt ?? fix.createdAt).getTime());
-    const round = `fix ${wave.fixRounds} of ${view.build.plan.gates.maxFixRounds}`;
+    const round = `fix ${wave.fixRounds} of ${gates.maxFixRounds}`;
     row.push(segment("accent", spin(frame)), segment("warn", ` ${round} ${time}`));
   }
   return row;

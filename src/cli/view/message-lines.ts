@@ -1,6 +1,6 @@
 import { commentState } from "../../api/comments.ts";
 import { type MessageState, messageState } from "../../api/messages.ts";
-import type { BuildView, MessageView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, MessageView } from "../../coordinator/build/build-view.ts";
 import { oneLine } from "../output/format.ts";
 import type { Line } from "./line.ts";
 
@@ -18,11 +18,11 @@ function messageLine(view: BuildView, message: MessageView, indent: string): Lin
   return { tone: state === "missed" ? "warn" : "plain", text };
 }
 
-/** Lines of `status`: what a task's agent was told. */
+/** Lines of `status` for the messages to a task's agent. */
 export const messageLines = (view: BuildView, taskKey: string): Line[] =>
   view.messages.filter((message) => message.taskKey === taskKey).map((message) => messageLine(view, message, "    "));
 
-/** Lines for what was said or delivered between two reads. */
+/** Lines for messages that were sent or delivered between two reads. */
 export function messageNews(before: BuildView | null, after: BuildView): Line[] {
   return after.messages.flatMap((message): Line[] => {
     const earlier = before?.messages.find(({ id }) => id === message.id);

@@ -1,12 +1,12 @@
 import { waveMs } from "../../api/build-result.ts";
 import { spentBy, spentInWave } from "../../api/spending.ts";
-import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
+import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/build/build-view.ts";
 import { makesPlan, withoutPlanTask } from "../../domain/plan/brief.ts";
 import { roomRemedy } from "../../domain/sandbox/sandbox.ts";
 import { count, duration, harmless, oneLine, shortSha } from "../output/format.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
-import { andSpent } from "./spending.ts";
+import { andSpentAtEnd } from "./spending.ts";
 
 // Describes what happened between two reads of a build, as lines. Pure: however far apart the reads
 // are, nothing is missed and nothing is reported twice.
@@ -36,16 +36,21 @@ function troubleLines(before: BuildView | null, { build, sandboxTrouble: what }:
   const known = before?.sandboxTrouble ?? null;
   if ((what === null) === (known === null) || build.status !== "running") return [];
   if (what === null) return [{ tone: "plain", text: "its sandbox accepts jobs again" }];
-  return [{ tone: "warn", text: `its sandbox starts no further jobs: ${oneLine(what)}` }];
+  return [{ tone: "warn", text: `its sandbox accepts no more jobs: ${oneLine(what)}` }];
 }
 
-/** Reports that a build waits for a sandbox slot, so that it does not seem to hang. */
+/**
+ * Reports that a build waits for a sandbox slot, so that it does not seem to hang, and again when
+ * it waits for something else, not each time the numbers change.
+ */
 function roomLines(before: BuildView | null, { build, waitsForSandbox: why }: BuildView): Line[] {
   const known = before?.waitsForSandbox ?? null;
-  if (why === known || build.status !== "running") return [];
+  if (withoutNumbers(why) === withoutNumbers(known) || build.status !== "running") return [];
   if (why === null) return [{ tone: "plain", text: "its sandbox can start: continuing" }];
   return [{ tone: "warn", text: `waiting for a free sandbox slot: ${oneLine(why)}; ${roomRemedy}` }];
 }
+
+const withoutNumbers = (text: string | null): string | undefined => text?.replace(/[0-9]+/g, "#");
 
 function waveLines(before: BuildView | null, after: BuildView, known: WaveView | undefined, wave: WaveView): Line[] {
   const told: Told[] = [];
@@ -85,7 +90,7 @@ function ended(view: BuildView, wave: WaveView): Told {
   const at = time(wave.endedAt, wave) + 1;
   const took = wave.endedAt === null ? "" : ` after ${duration(waveMs(wave, wave.endedAt))}`;
   const why = wave.reason === null ? "" : `: ${oneLine(wave.reason)}`;
-  const spent = andSpent(spentInWave(view, wave));
+  const spent = andSpentAtEnd(spentInWave(view, wave));
   if (wave.status === "passed") {
     const sha = wave.headSha === null ? "" : ` at ${shortSha(wave.headSha)}`;
     return { at, tone: "good", text: `wave ${wave.number}: passed${sha}${took}${spent}` };
@@ -121,7 +126,7 @@ function settledLine(view: BuildView, name: string, attempt: AttemptView): Line 
   const began = attempt.startedAt ?? attempt.createdAt;
   const took = attempt.endedAt === null ? "" : duration(attempt.endedAt.getTime() - began.getTime());
   const why = attempt.reason === null ? "" : `: ${oneLine(attempt.reason)}`;
-  const spent = andSpent(spentBy(view, [attempt]));
+  const spent = andSpentAtEnd(spentBy(view, [attempt]));
   if (attempt.outcome === "succeeded") {
     const changed = changedText(view, attempt);
     return { tone: "good", text: `  ${name}: done in ${took} (${attempt.role}), ${changed}${spent}` };

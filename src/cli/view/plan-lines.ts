@@ -1,4 +1,4 @@
-import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, WaveView } from "../../coordinator/build/build-view.ts";
 import { getKnown, itemAt } from "../../domain/known.ts";
 import { withoutPlanTask } from "../../domain/plan/brief.ts";
 import type { Plan } from "../../domain/plan/plan.ts";

@@ -1,5 +1,5 @@
 import { eventJson, type RecordedEvent } from "../../api/event-json.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import type { Context } from "../context.ts";
 import type { Line } from "./line.ts";
 import { renderLive, spin } from "./live.ts";

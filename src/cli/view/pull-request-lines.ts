@@ -1,4 +1,4 @@
-import type { BuildView, PullRequestView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, PullRequestView } from "../../coordinator/build/build-view.ts";
 import { count, oneLine } from "../output/format.ts";
 import type { Line } from "./line.ts";
 
@@ -31,13 +31,13 @@ function stateText({ status, mergeState, checks, problem, nextAt }: PullRequestV
   if (status === "closed") return "closed by a person";
   if (status === "merged") return "merged";
   if (status === "waiting") {
-    const again = nextAt === null ? "" : `, tried again at ${nextAt.toISOString().slice(11, 16)} UTC`;
+    const again = nextAt === null ? "" : `, next try at ${nextAt.toISOString().slice(11, 16)} UTC`;
     return problem === null ? "being brought up to date" : `not delivered yet${again}`;
   }
   const failed = checks.filter(({ state }) => state === "failed").map(({ name }) => name);
   if (failed.length > 0) return `open, failed: ${oneLine(failed.join(", "))}`;
-  if (mergeState === "checks") return "open, waits for checks";
-  if (mergeState === "approval") return "open, waits for an approval";
+  if (mergeState === "checks") return "open, waiting for checks";
+  if (mergeState === "approval") return "open, waiting for approval";
   if (mergeState === "conflict") return "open, conflicts with its base";
   return mergeState === "queued" ? "in the merge queue" : "open";
 }

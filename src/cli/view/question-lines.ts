@@ -1,5 +1,5 @@
 import { asker, openQuestions } from "../../api/questions.ts";
-import type { BuildView, QuestionView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, QuestionView } from "../../coordinator/build/build-view.ts";
 import { clock, oneLine } from "../output/format.ts";
 import type { Hints } from "../output/hints.ts";
 import type { Line } from "./line.ts";
@@ -10,7 +10,7 @@ import { type Row, segment } from "./segments.ts";
 const askerOf = (view: BuildView, question: QuestionView): string =>
   `${asker(view, question)} asks: ${oneLine(question.text)} (${oneLine(question.reason)})`;
 
-/** Rows of the live view: the open question, the letters that answer it, and what is typed. */
+/** Rows of the live view: the open question, the letters that answer it, and the typed text. */
 export function questionRows(view: BuildView, { now, typed = "" }: { now: Date; typed?: string }): Row[] {
   const [first, ...others] = openQuestions(view, now);
   if (first === undefined) return [];
@@ -29,7 +29,7 @@ export function questionRows(view: BuildView, { now, typed = "" }: { now: Date; 
   ];
 }
 
-/** Lines for what was asked and answered between two reads. */
+/** Lines for questions that were asked or answered between two reads. */
 export function questionNews(before: BuildView | null, after: BuildView, command: Hints["command"]): Line[] {
   return after.questions.flatMap((question): Line[] => {
     const earlier = before?.questions.find(({ id }) => id === question.id);

@@ -1,6 +1,7 @@
 import { spentByBuild } from "../../api/spending.ts";
-import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { BuildView } from "../../coordinator/build/build-view.ts";
 import type { Spending, SpendingSum } from "../../domain/models.ts";
+import { endedBuildStatuses } from "../../domain/status.ts";
 import { count } from "../output/format.ts";
 
 // What models cost, for an attempt, task, wave or build. Calls with an unknown price never count as
@@ -16,7 +17,7 @@ export function tokens(number: number): string {
   return `${(number / micro).toFixed(2)}M`;
 }
 
-/** In cents, or with as many digits as a smaller sum needs. */
+/** Formats a sum in cents, or with as many digits as a smaller sum needs. */
 export function usd(microUsd: number): string {
   const amount = microUsd / micro;
   return amount === 0 || amount >= 0.01 ? amount.toFixed(2) : amount.toPrecision(1);
@@ -42,6 +43,12 @@ function priceText({ microUsd, unpricedCalls }: SpendingSum): string {
 /** Like `spendingText`, to append to other facts. */
 export const andSpent = (spent: Spending): string => (spent.calls === 0 ? "" : `, ${spentText(spent)}`);
 
+/** Like `andSpent`, for work that has ended: its open calls are those of an agent that hung up. */
+export const andSpentAtEnd = (spent: Spending): string => `${andSpent(spent)}${openText(spent, "not counted yet")}`;
+
+const openText = ({ openCalls }: Spending, state: string): string =>
+  openCalls === 0 ? "" : `, ${count(openCalls, "call")} ${state}`;
+
 /** Returns a build's spending and budget; empty if it has neither. */
 export function budgetText(view: BuildView): string {
   const { tokens: mostTokens, usd: mostUsd } = view.build.plan.limits.budget;
@@ -49,7 +56,8 @@ export function budgetText(view: BuildView): string {
   if (spent.calls === 0 && mostTokens === null && mostUsd === null) return "";
   const ofTokens = mostTokens === null ? "" : ` of ${tokens(mostTokens)}`;
   const price = mostUsd === null ? priceText(spent) : `${usd(spent.microUsd)} of ${mostUsd.toFixed(2)} USD`;
-  const open = spent.openCalls === 0 ? "" : `, ${count(spent.openCalls, "call")} under way`;
+  // A provider may still report what a call cost that was cut off at the build's end.
+  const state = endedBuildStatuses.includes(view.build.status) ? "not counted yet" : "under way";
   const waiting = spent.waitingCalls === 0 ? "" : `, ${count(spent.waitingCalls, "call")} waiting for budget`;
-  return `${tokens(spent.tokens)}${ofTokens} tokens, ${price}${estimatedText(spent)}${open}${waiting}`;
+  return `${tokens(spent.tokens)}${ofTokens} tokens, ${price}${estimatedText(spent)}${openText(spent, state)}${waiting}`;
 }

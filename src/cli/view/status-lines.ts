@@ -1,9 +1,9 @@
 import { waveMs } from "../../api/build-result.ts";
-import { previewUrl, type StatusFacts } from "../../api/build-status.ts";
+import type { StatusFacts } from "../../api/build-status.ts";
 import { spentByTask, spentInWave } from "../../api/spending.ts";
 import { getTask } from "../../api/view-index.ts";
 import { liveAttempt, phaseOf, waitText, waveOfWaitingPlan } from "../../api/waiting.ts";
-import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, TaskView, WaveView } from "../../coordinator/build/build-view.ts";
 import { present } from "../../domain/known.ts";
 import { describeWall, roomRemedy } from "../../domain/sandbox/sandbox.ts";
 import { count, duration, oneLine, shortSha } from "../output/format.ts";
@@ -72,9 +72,9 @@ function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions)
   if (spent !== "") lines.push({ tone: "plain", text: `  spent on models: ${spent}` });
   if (build.reason !== null) lines.push({ tone: "bad", text: `  ${oneLine(build.reason)}` });
   if (view.sandboxTrouble !== null)
-    lines.push({ tone: "warn", text: `  its sandbox starts no further jobs: ${oneLine(view.sandboxTrouble)}` });
+    lines.push({ tone: "warn", text: `  its sandbox accepts no more jobs: ${oneLine(view.sandboxTrouble)}` });
   if (interrupted) {
-    const text = `  interrupted: no process drives it. To continue: ${hints.command(`resume ${build.id}`)}`;
+    const text = `  interrupted: no process is driving it. To continue: ${hints.command(`resume ${build.id}`)}`;
     lines.push({ tone: "warn", text });
   } else if (build.endedAt === null) lines.push({ tone: "accent", text: `  ${phaseOf(view)}` });
   if (view.waitsForSandbox !== null) lines.push({ tone: "warn", text: `  ${roomRemedy}` });
@@ -126,7 +126,7 @@ function leftBehind(wave: WaveView, task: TaskView): string {
   }
   if (wave.status === "cancelled" && wave.reason?.startsWith("rolled back") === true)
     return "rolled back with its wave";
-  // A wave starts no further tasks once one has failed for good.
+  // A wave starts no more tasks once one has failed for good.
   const wasStarted = wave.attempts.some((attempt) => attempt.taskKey === task.key);
   return wasStarted ? "not joined in this wave" : "not started in this wave";
 }
@@ -152,7 +152,7 @@ function previewLine(view: BuildView, { isServed = false }: StatusOptions): Line
   const preview = present(view.preview, "view.preview");
   const why = preview.reason === null ? "" : `: ${oneLine(preview.reason)}`;
   const tone = preview.status === "dead" ? "bad" : "plain";
-  const url = isServed ? previewUrl(view) : null;
+  const url = isServed ? preview.url : null;
   const at = url === null ? "" : `  ${url}${preview.status === "asleep" ? " (the next request starts it)" : ""}`;
   return { tone, text: `preview of wave ${preview.waveNumber}: ${preview.status}${why}${at}` };
 }

@@ -1,5 +1,5 @@
 import { waveOfWaitingPlan } from "../../api/waiting.ts";
-import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/build/read-build.ts";
+import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/build/build-view.ts";
 import { itemAt, present } from "../../domain/known.ts";
 import { makesPlan } from "../../domain/plan/brief.ts";
 import { agentSpecFor, hasFixer } from "../../domain/plan/plan.ts";
@@ -115,7 +115,7 @@ function rejectedLines({ build, waves }: BuildView, hints: Hints): Line[] {
     },
     {
       tone: "strong",
-      text: `  or, to be asked about the same tree again: ${hints.command(`retry ${build.id} --unchanged`)}`,
+      text: `  or, to review the same tree again: ${hints.command(`retry ${build.id} --unchanged`)}`,
     },
   ];
 }
@@ -257,7 +257,7 @@ function reasonLines(what: string, reason: string): Line[] {
 
 const isOfSetup = (reason: string | null): boolean => /^setup\b/.test(reason ?? "");
 
-/** The command of the stage that failed: setup, a service, a check, or else the task's own. */
+/** The command of the stage that failed: setup, a service, a check or the task's own. */
 function commandOf(view: BuildView, attempt: AttemptView): string | null {
   const { setup, services } = view.build.plan;
   const reason = attempt.reason ?? "";

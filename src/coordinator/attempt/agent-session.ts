@@ -13,11 +13,11 @@ import { homeOf, homesOf, type LoadedAttempt, loadAttempt } from "./attempt.ts";
 // A person continues the session of an agent whose attempt did not succeed.
 //
 // TA1. Only while the build does not run: its next attempt has the session to itself, and continues
-// it with what was said meanwhile.
+// it with what the person said.
 // TA2. The tree is at the attempt's path, because agents find their sessions by it, and it is
 // removed in the end.
 
-/** An agent's session in a job of its own. */
+/** An agent's session in its own job. */
 export interface AgentSession {
   readonly guest: GuestClient;
   readonly jobKey: string;

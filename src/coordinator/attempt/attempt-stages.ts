@@ -11,7 +11,7 @@ import { isPlanner, plannerSchema } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
 import { sharesTree } from "../wave/shared-tree.ts";
 import { homeOf, type LoadedAttempt } from "./attempt.ts";
-import { packForAttempt } from "./context-packs.ts";
+import { packForAttempt } from "./attempt-context.ts";
 
 export async function attemptStages(
   ports: Ports,

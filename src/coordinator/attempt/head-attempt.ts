@@ -1,4 +1,4 @@
-import { headAttemptRef } from "../../domain/refs/ref-names.ts";
+import { headAttemptRef } from "../../domain/refs/build-refs.ts";
 import { headTreePath } from "../../domain/sandbox/volume-paths.ts";
 import type { AttemptRow, BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { eventsOf } from "../build-events.ts";

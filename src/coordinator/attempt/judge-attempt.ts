@@ -21,7 +21,7 @@ interface AttemptEvidence {
   readonly tail: string;
   /** How an ACP agent reports that it ended. */
   readonly ended: ReturnType<Ports["agents"]["endOf"]>;
-  /** Why its last model call did not come to its end, by the ledger. */
+  /** Why its last model call did not finish, by the ledger. */
   readonly unfinished: string | null;
 }
 

@@ -16,9 +16,7 @@ interface FailureEvidence {
   readonly unfinished: string | null;
 }
 
-/**
- * Ends for which a host outside of the sandbox may be the cause; models are reached by our proxy.
- */
+/** Ends that a host outside the sandbox may have caused; models are reached by our proxy. */
 const endsByNetwork: ReadonlySet<AgentEnd> = new Set(["finished", "crashed", "not-installed"]);
 
 /** Adds denied hosts to a failure, because a program that cannot reach a host seldom names it. */

@@ -65,8 +65,8 @@ export async function keepAttempt(ports: Ports, attemptRef: AttemptRef): Promise
 }
 
 /**
- * Says why the last model call of an agent that we drive did not come to its end. A command may use
- * models as it likes, and a planner is judged by its plan.
+ * Says why the last model call of an agent that we drive did not finish. A command may use models
+ * as it likes, and a planner is judged by its plan.
  */
 async function unfinishedCall(ports: Ports, loaded: LoadedAttempt): Promise<string | null> {
   if (homesOf(loaded).length === 0 || isPlanner(loaded)) return null;

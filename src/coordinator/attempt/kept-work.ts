@@ -6,6 +6,7 @@ import { handoverPath, sharedTreeAt } from "../../domain/sandbox/volume-paths.ts
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptInContext } from "../../store/port.ts";
 import type { KeepResult } from "../../workspace/port.ts";
+import { commitTrailers } from "../commit-trailers.ts";
 import type { Ports } from "../port.ts";
 
 // W8. Work is kept on a ref of the authority before the tree that holds it is removed.
@@ -119,9 +120,7 @@ function commitMessage({ attempt, build, wave, task }: AttemptInContext): string
     generate: "Make generated files again",
   };
   const trailers = [
-    `Wavesmith-Build: ${build.id}`,
-    `Wavesmith-Wave: ${wave.number}`,
-    ...(task === null ? [] : [`Wavesmith-Task: ${task.key}`]),
+    ...commitTrailers(build, wave, task?.key ?? null),
     `Wavesmith-Agent: ${attempt.role}`,
     `Wavesmith-Attempt: ${attempt.number}`,
     ...(attempt.kind === "fix" ? [`Fixes: ${attempt.gateRunId ?? attempt.approvalId}`] : []),

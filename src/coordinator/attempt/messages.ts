@@ -22,7 +22,7 @@ export interface GivenMessage {
   readonly by: string;
   /** Whether to interrupt the agent's turn. */
   readonly urgent: boolean;
-  /** Identifies the message where it came from: a repetition says nothing again. */
+  /** Identifies the message at its origin, so that a repetition is not sent again. */
   readonly origin?: string;
 }
 
@@ -34,7 +34,7 @@ export interface ToldTask {
   readonly way: MessageWay;
 }
 
-/** The statuses of tasks that are still to be done, or may be done again. */
+/** The statuses of tasks that are not done yet, or may be done again. */
 const tellable: ReadonlySet<TaskStatus> = new Set(["pending", "assigned", "running", "failed", "skipped", "cancelled"]);
 
 /**
@@ -173,7 +173,7 @@ export async function takeMessages(
   );
 }
 
-/** Lists what an attempt's prompt repeats: all that was said to the task before it started. */
+/** Lists the messages that an attempt's prompt repeats: all that people sent before it started. */
 export async function messagesBefore(
   { store }: Pick<Ports, "store">,
   { id: attemptId, taskId }: Pick<AttemptRow, "id" | "taskId">,

@@ -7,7 +7,7 @@ import type { BuildRow, Input, JobRow, QuestionRow, StoreTransaction } from "../
 import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
 
-// Agents' questions: an action that the policy does not allow is put to a person at a terminal.
+// Agents' questions: an action that the policy does not allow is put to a person.
 //
 // QU1. A question becomes a row when the output that asks it is stored. The agent's host waits for
 // the answer, so a question survives the process that drives the build.

@@ -1,4 +1,4 @@
-import { waveRef } from "../../domain/refs/ref-names.ts";
+import { waveRef } from "../../domain/refs/build-refs.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { advance } from "../next/advance.ts";
 import { writePlanOut } from "../plan/made-plan.ts";

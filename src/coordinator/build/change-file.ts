@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
-import { mainRef } from "../../domain/refs/ref-names.ts";
+import { mainRef } from "../../domain/refs/build-refs.ts";
 import { activeBuildStatuses } from "../../domain/status.ts";
 import type { FileCommit } from "../../workspace/port.ts";
 import type { Ports } from "../port.ts";

@@ -2,13 +2,14 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { present } from "../../domain/known.ts";
 import { mergeTask, mergeTaskKey, withFirstTask } from "../../domain/plan/merge-task.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
-import { mainRef, restoreRef } from "../../domain/refs/ref-names.ts";
+import { mainRef, restoreRef } from "../../domain/refs/build-refs.ts";
 import { resultBranch } from "../../domain/refs/result-branch.ts";
-import { type Forge, ForgeError } from "../../forge/port.ts";
+import { ForgeError } from "../../forge/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, StoreTransaction } from "../../store/port.ts";
 import { tasksOfBuild } from "../../store/queries/tasks.ts";
 import { sourceFolderRef } from "../../workspace/port.ts";
+import { findDelivered } from "../forge/delivered-repository.ts";
 import { usesForges } from "../forge/may-deliver.ts";
 import { storeTasksOf } from "../plan/edited-tasks.ts";
 import type { Ports } from "../port.ts";
@@ -36,11 +37,11 @@ export async function prepareRepository(ports: Ports, buildId: string): Promise<
  * The plan's source. A plan that has none but delivers to a repository starts from that
  * repository's base branch, if it exists.
  */
-async function sourceOf({ forges }: Ports, { plan, tenantId }: BuildRow): Promise<Plan["source"]> {
+async function sourceOf(ports: Ports, { plan, tenantId, projectId }: BuildRow): Promise<Plan["source"]> {
   const { source, deliver } = plan;
   if (source.kind !== "empty" || deliver.repo === null || !usesForges(tenantId)) return source;
   try {
-    return (await deliveredBase(forges.forge(deliver.forge), deliver)) ?? source;
+    return (await deliveredBase(ports, { deliver, projectId })) ?? source;
   } catch (error) {
     if (!(error instanceof ForgeError) || error.fault !== "network") throw error;
     // The forge client has retried already, and somebody is waiting for the build to start.
@@ -49,11 +50,14 @@ async function sourceOf({ forges }: Ports, { plan, tenantId }: BuildRow): Promis
   }
 }
 
-async function deliveredBase(forge: Forge, deliver: Plan["deliver"]): Promise<Plan["source"] | null> {
-  const repository = await forge.findRepository({ name: present(deliver.repo, "deliver.repo"), id: null });
+async function deliveredBase(
+  ports: Ports,
+  { deliver: { forge, repo, base }, projectId }: { deliver: Plan["deliver"]; projectId: string },
+): Promise<Plan["source"] | null> {
+  const repository = await findDelivered(ports, { projectId, forge, name: present(repo, "deliver.repo") });
   if (repository === null) return null;
-  const ref = deliver.base ?? repository.defaultBranch;
-  if ((await forge.readBranch(repository, ref)) === null) return null;
+  const ref = base ?? repository.defaultBranch;
+  if ((await ports.forges.forge(forge).readBranch(repository, ref)) === null) return null;
   return { kind: "git", url: repository.gitUrl, ref, update: "merge" };
 }
 

@@ -9,7 +9,7 @@ import { advance, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { resendLostRequests } from "./request/take-events.ts";
 import { stopBuildJobs } from "./stop/stop-build.ts";
-import { stopOverBudget } from "./stop/stop-over-budget.ts";
+import { stopOverdueBuild } from "./stop/stop-overdue-build.ts";
 
 /** Above every fence, so that event ids made here are new. */
 const askAgainEpochs = 1000;
@@ -33,7 +33,7 @@ export async function reconcileBuilds(ports: Ports, projectIds: "all" | Readonly
       continue;
     }
     if (build.status === "cancelling") await stopBuildJobs(ports, build.id);
-    else await stopOverBudget(ports, build.id);
+    else await stopOverdueBuild(ports, build.id);
     if (build.heldBackAt !== null) await startHeldBack(ports, build.id);
     if (await stands(ports, build)) await askAgain(ports, build);
   }
@@ -41,8 +41,8 @@ export async function reconcileBuilds(ports: Ports, projectIds: "all" | Readonly
 }
 
 /**
- * Starts tasks that were held back for other tenants or a limit, as far as there is room. If there
- * is none, that is no progress, so that a lost request is still sent again.
+ * Starts tasks that were held back for other tenants or a limit, as far as there is room. Without
+ * room there is no progress, so that a lost request is still sent again.
  */
 async function startHeldBack(ports: Ports, buildId: string): Promise<void> {
   await ports.store.transaction("start-held-back", async (transaction) => {

@@ -22,16 +22,23 @@ import { deadlineFrom } from "./deadline.ts";
 // `retry` reopens a blocked or cancelled wave, or puts failed tasks into the next one. Epochs are
 // raised, because a repeated event id would be dropped (W13).
 
+interface Retry extends OtherAgent {
+  readonly unchanged?: boolean;
+  readonly interactive?: boolean | undefined;
+  readonly origin?: string;
+}
+
 /**
  * Makes an ended build run again; new attempts for what failed. Delivers again what a forge
  * refused. Fails with `conflict` when there is nothing to do again, or when it could only offer a
  * rejected tree again: `unchanged` does that. `model` and `agent` replace those of the plan from
- * now on. A repetition with the same `origin` changes nothing (OG1).
+ * now on, and `interactive` says whether a person answers its agents' questions. A repetition with
+ * the same `origin` changes nothing (OG1).
  */
 export async function retryBuild(
   ports: Ports,
   buildId: string,
-  { unchanged = false, origin, ...replacement }: OtherAgent & { unchanged?: boolean; origin?: string } = {},
+  { unchanged = false, interactive, origin, ...replacement }: Retry = {},
 ): Promise<void> {
   if ((await findNote(ports.store, origin)) !== null) return;
   const build = await ports.store.builds.get({ id: buildId });
@@ -69,6 +76,7 @@ export async function retryBuild(
         endedAt: null,
         epoch: present.epoch + 1,
         deadlineAt: deadlineFrom(build.plan, ports.clock.now()),
+        ...(interactive === undefined ? {} : { interactive }),
         ...(isOther(replacement) ? { plan, planVersion: present.planVersion + 1 } : {}),
       },
     );
@@ -119,7 +127,7 @@ function nothingNew(ports: Ports, build: BuildRow, wave: WaveRow): WavesmithErro
     "conflict",
     `wave ${wave.number} of build ${build.id} was ${wave.reason}; no fixer is there to change it, so a retry would offer you the same tree`,
     {
-      remedy: `fix it on its branch (git fetch ${repository} ${branch}, commit, git push ${repository} HEAD:${branch}), then: wavesmith retry ${build.id}. Or add agents.fixer to the plan: wavesmith resume ${build.id} --plan EDITED. To be asked about the same tree again: wavesmith retry ${build.id} --unchanged`,
+      remedy: `fix it on its branch (git fetch ${repository} ${branch}, commit, git push ${repository} HEAD:${branch}), then: wavesmith retry ${build.id}. Or add agents.fixer to the plan: wavesmith resume ${build.id} --plan EDITED. To review the same tree again: wavesmith retry ${build.id} --unchanged`,
     },
   );
 }

@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import { mainRef } from "../../domain/refs/ref-names.ts";
+import { mainRef } from "../../domain/refs/build-refs.ts";
 import type { BeforeRollback } from "../../domain/rollback.ts";
 import { activeBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, Tables, WaveRow } from "../../store/port.ts";

@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import { mainRef } from "../../domain/refs/ref-names.ts";
+import { mainRef } from "../../domain/refs/build-refs.ts";
 import type { BuildRow, RollbackRow, StoreTransaction } from "../../store/port.ts";
 import { latestWaveOf } from "../../store/queries/waves.ts";
 import { eventsOf } from "../build-events.ts";
@@ -8,15 +8,16 @@ import type { Ports } from "../port.ts";
 import { clearPreviewOf, hidePreview } from "../preview/preview.ts";
 import { showMain } from "./shown-main.ts";
 
-// A rollback is undone only until the build goes on: then its later waves would no longer descend
-// from main. Main moves under the build's lock, so that no `resume` starts from the tree between.
-// A process that dies before the commit leaves main where the next attempt expects it.
+// A rollback can be undone only until the build continues: after that, its later waves would no
+// longer descend from main. Main moves under the build's lock, so that no `resume` starts from the
+// tree between. A process that dies before the commit leaves main where the next attempt expects
+// it.
 
 const reason = "its rollback was undone";
 
 /**
  * Undoes a build's last rollback: main, its waves and its tasks are as they were. Fails with
- * `conflict` when the build went on since, or when somebody moved main.
+ * `conflict` when the build has continued since, or when somebody moved main.
  */
 export async function undoRollback(ports: Ports, buildId: string): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });

@@ -3,6 +3,7 @@ import { present } from "../../domain/known.ts";
 import { ForgeError, type ForgePlace } from "../../forge/port.ts";
 import type { PullRequestRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
+import { findDelivered } from "./delivered-repository.ts";
 import { changeRequest, doOnce, type RequestDelivery, repositoryOf } from "./delivery.ts";
 import { mergeIfDue } from "./merge-if-due.ts";
 import { reportsOf } from "./reports-of-gates.ts";
@@ -66,7 +67,7 @@ async function recordFailure({ store, clock, log }: Ports, row: PullRequestRow, 
   const pauseMs = error.retryable ? (pausesMs[row.tries] ?? longestPauseMs) : longestPauseMs;
   const status = error.fault === "closed" ? "closed" : error.retryable ? "waiting" : "blocked";
   const nextAt = error.fault === "closed" ? null : (error.until ?? new Date(now + pauseMs));
-  const first = error.remedy ?? "mend that";
+  const first = error.remedy ?? "fix that";
   const remedy = error.retryable ? error.remedy : `${first}; then: wavesmith retry ${row.buildId}`;
   const { message: problem } = error;
   await store.pullRequests.update(
@@ -77,13 +78,21 @@ async function recordFailure({ store, clock, log }: Ports, row: PullRequestRow, 
 }
 
 async function ensurePlace(delivery: RequestDelivery): Promise<void> {
-  const { forge, build, row } = delivery;
+  const { ports, forge, build, row } = delivery;
   const { create = "private" } = build.plan.deliver;
   const description = build.plan.description ?? build.plan.name;
-  const found = await forge.findRepository({ name: row.repo, id: row.repoId });
+  const { repo: name, repoId: id } = row;
+  const found = await (id === null
+    ? findDelivered(ports, { projectId: row.projectId, forge: row.forge, name })
+    : forge.findRepository({ name, id }));
+  if (found === null && id !== null) {
+    throw new ForgeError("not-found", `the repository ${name} is gone, or our credential may no longer see it`, {
+      remedy: "give our credential access to it again",
+    });
+  }
   if (found === null && create === "never") {
     throw new ForgeError("not-found", `there is no repository ${row.repo}, or our credential may not see it`, {
-      remedy: "make it, or write deliver.create: private in the plan",
+      remedy: "create it, or write deliver.create: private in the plan",
     });
   }
   const wanted = { name: row.repo, isPrivate: create !== "public", description };
@@ -112,7 +121,7 @@ async function pushWork(delivery: RequestDelivery): Promise<void> {
   const { branch, sha } = row;
   await forge.pushBranch({ repository, gitDir, sha, branch, expected: row.pushedSha });
   await changeRequest(delivery, { pushedSha: sha, commits: await ownCommits(delivery) });
-  // Notes when this head came to the forge.
+  // Records when this head reached the forge.
   await doOnce(delivery, { step: "push", facts: sha }, async () => undefined);
 }
 

@@ -1,4 +1,4 @@
-import type { MergeState } from "../../domain/forge.ts";
+import type { ForgeCheck, MergeState } from "../../domain/forge.ts";
 import { present } from "../../domain/known.ts";
 import { type BranchState, ForgeError, foreignCommits, type RequestState } from "../../forge/port.ts";
 import { changeRequest, type RequestDelivery, repositoryOf } from "./delivery.ts";
@@ -18,7 +18,7 @@ export async function mergeIfDue(delivery: RequestDelivery): Promise<void> {
   const { ports, forge, row } = delivery;
   const repository = repositoryOf(delivery);
   const number = present(row.number, "pullRequest.number");
-  const state = await forge.readRequest(repository, number);
+  const state = withReports(await forge.readRequest(repository, number), await reportsOn(delivery));
   const facts = { checks: [...state.checks], url: state.url, problem: null, remedy: null, tries: 0 };
   const merged = (mergeSha: string | null) =>
     changeRequest(delivery, { ...facts, status: "merged", mergeState: "merged", mergeSha, nextAt: null });
@@ -37,6 +37,20 @@ export async function mergeIfDue(delivery: RequestDelivery): Promise<void> {
   const result = await forge.mergeRequest({ repository, number, sha: row.sha, queue });
   if (result.merged) await merged(result.sha);
   else await changeRequest(delivery, { ...facts, status: "open", mergeState: "queued", nextAt });
+}
+
+/** What CI systems reported to us about the head, and perhaps not to the forge. */
+async function reportsOn({ ports, row: { buildId, sha } }: RequestDelivery): Promise<ForgeCheck[]> {
+  const reports = await ports.store.ciChecks.list({ buildId, sha, conclusion: ["passed", "failed"] });
+  return reports.map(({ name, conclusion, url }) => ({
+    ...{ name, url, state: conclusion === "failed" ? "failed" : "passed" },
+  }));
+}
+
+/** Adds the reports on checks that the forge does not know; it knows its own better. */
+function withReports(state: RequestState, reports: readonly ForgeCheck[]): RequestState {
+  const known = new Set(state.checks.map(({ name }) => name));
+  return { ...state, checks: [...state.checks, ...reports.filter(({ name }) => !known.has(name))] };
 }
 
 const closedByPerson = (url: string): ForgeError =>

@@ -1,5 +1,6 @@
 import type { BuildRow, FindingRow, GateRunRow, PullRequestRow, TaskRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
+import { previewAddress } from "../preview/preview-address.ts";
 
 // The text of a pull request. Text from agents and tools is data: it cannot become markup and
 // mentions nobody, and its secrets were masked before it was stored.
@@ -104,12 +105,14 @@ async function costLines(store: Ports["store"], buildId: string): Promise<string
  */
 async function previewLines(store: Ports["store"], { build, row }: OfRequest): Promise<string[]> {
   const preview = await store.previews.find({ buildId: build.id });
-  if (preview === null || preview.status === "starting") return [];
+  if (preview === null) return [];
   if (row.key !== "build" && preview.waveNumber !== row.waveNumber) return [];
   const name = `**Preview** of wave ${preview.waveNumber}:`;
   if (preview.status === "dead" || preview.status === "stopped") {
     return ["", `${name} ended${preview.reason === null ? "" : `, because ${plain(preview.reason)}`}`];
   }
-  const { previewOrigin } = await store.projects.get({ id: build.projectId });
-  return previewOrigin === null ? [] : ["", `${name} ${previewOrigin}${build.plan.preview?.healthPath ?? "/"}`];
+  const project = await store.projects.get({ id: build.projectId });
+  const path = build.plan.preview?.healthPath ?? "/";
+  const { ownUrl } = previewAddress({ status: preview.status, project, path });
+  return ownUrl === null ? [] : ["", `${name} ${ownUrl}`];
 }

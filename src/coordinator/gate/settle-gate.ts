@@ -6,8 +6,8 @@ import { maskOf } from "../job/job-results.ts";
 import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { withoutAdded } from "./agent/added-checks.ts";
+import type { GateOutcome, Judged } from "./gate-outcome.ts";
 import { abandonGate, type GateRunRef, raiseGate } from "./gate-run.ts";
-import type { GateOutcome, Judged } from "./gate-verdict.ts";
 
 /**
  * Settles a gate run with everything that follows from its outcome. A run that is finished, or has

@@ -14,7 +14,7 @@ type ReportingJob = Input<Pick<JobRow, "key" | "ownerKind" | "ownerId">>;
 export function reportable(activities: readonly Activity[], reported: number): readonly Activity[] {
   const room = maxActivities - reported;
   if (activities.length <= room) return activities;
-  const last: Activity = { kind: "notice", text: "Its further activity is in its log only." };
+  const last: Activity = { kind: "notice", text: "The rest of its activity is in its log only." };
   return room <= 0 ? [] : [...activities.slice(0, room - 1), last];
 }
 

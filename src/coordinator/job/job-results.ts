@@ -85,6 +85,7 @@ export function describeFailure(stage: StageState): string {
   if (stage.timedOut) return `${stage.name} exceeded its timeout${after(stage.durationMs)}`;
   if (stage.outOfMemory) return `${stage.name} ran out of memory`;
   if (stage.error !== null && saysDiskFull(stage.error)) return `${stage.name} was ended: ${stage.error}`;
+  if (stage.error?.startsWith(stage.name)) return stage.error;
   if (stage.error !== null) return `${stage.name} could not run: ${stage.error}`;
   if (stage.signal !== null) return `${stage.name} was ended by ${stage.signal}`;
   return `${stage.name} exited with ${stage.exitCode}`;

@@ -200,7 +200,7 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
   const sendUnsent = atMostEvery(pollMs, () => sendMessages(ports, guest, job.key, id));
   const pace = createPace(job.key, signal);
   const deadlineMs = performance.now() + (job.longestMs ?? Number.POSITIVE_INFINITY);
-  // Of a job with a setup it is shown whether it has come beyond that.
+  // People see whether a job is still in its setup.
   let isInSetup = build.plan.setup !== null && job.state === null;
   for (let revision = isPreview || isInSetup ? 0 : Number.MAX_SAFE_INTEGER; ; ) {
     const state = await newsOf(guest, job.key, { revision, offset: copier.seen(), signal });

@@ -11,7 +11,7 @@ import {
   withoutTerminal,
 } from "./text-views.ts";
 
-// MA1. A value is found in every form in which tools tend to print it, also where a program wraps,
+// MA1. A value is found in every form in which tools tend to print it, even where a program wraps,
 // escapes or colours it (W12).
 // MA2. Output is never cut inside a value, so that each piece can be masked by itself.
 
@@ -25,7 +25,7 @@ export interface Mask {
   within(text: string, from: number, to: number): string;
 }
 
-/** The token of any attempt, also one we were not given. */
+/** The token of any attempt, including those we do not know. */
 const modelToken = /\bwst_(?:attempt|gate)\.[\w-]+\.\d{1,9}\.[\w-]{8,}/g;
 const maskTokens = (text: string): string => text.replace(modelToken, "[secret WAVESMITH_MODEL_TOKEN]");
 

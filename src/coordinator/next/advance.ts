@@ -2,18 +2,18 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { present } from "../../domain/known.ts";
 import { type Move, nextMove } from "../../domain/next-move.ts";
 import { planTaskKey } from "../../domain/plan/brief.ts";
-import { taskRef } from "../../domain/refs/ref-names.ts";
+import { taskRef } from "../../domain/refs/build-refs.ts";
 import { sharedTreePath, taskTreePath } from "../../domain/sandbox/volume-paths.ts";
 import { type GateName, openTaskStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import { activeBuildOf } from "../../store/queries/builds.ts";
-import { addHeadAttempt, type FixCause } from "../attempt/head-attempt.ts";
 import { rememberBuild } from "../build/remember-build.ts";
 import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
 import { blockWave } from "../wave/block-wave.ts";
-import { adoptComments, giveComments, supersedeComments } from "../wave/comments.ts";
-import { type BuildState, buildFacts, loadState } from "./facts.ts";
+import { adoptComments, supersedeComments } from "../wave/comments.ts";
+import { type BuildState, buildFacts, loadState, type WaveState } from "./facts.ts";
+import { startFixRound } from "./start-fix-round.ts";
 import { tasksWithSlots } from "./task-slots.ts";
 
 // Applies moves until something outside the database has to happen first. Runs inside the caller's
@@ -77,8 +77,6 @@ async function apply(
 }
 
 /** The state of a build that has a wave. */
-type WaveState = BuildState & { readonly wave: WaveRow };
-
 function withWave(state: BuildState): WaveState {
   const { wave } = state;
   if (wave === null) throw new WavesmithError("internal", `build ${state.build.id} has no wave yet`);
@@ -102,7 +100,7 @@ async function applyToWave(
       await askGate(transaction, ports, state, move.gate);
       return false;
     case "ask-fix":
-      await askFix(transaction, ports, state, move.gate);
+      await startFixRound(transaction, ports, state, move.gate);
       return false;
     case "block-wave":
       await blockWave(transaction, ports, state, move.reason);
@@ -219,47 +217,6 @@ async function askGate(transaction: StoreTransaction, ports: Ports, state: WaveS
     createdAt: ports.clock.now(),
   });
   await eventsOf(transaction, build).runGate(run, wave);
-}
-
-async function askFix(
-  transaction: StoreTransaction,
-  ports: Ports,
-  state: WaveState,
-  gate: GateName | "approval",
-): Promise<void> {
-  const { build } = state;
-  const wave = state.wave;
-  const cause = await causeOfFix(transaction, state, gate);
-  const round = wave.fixRounds + 1;
-  await transaction.waves.update({ id: wave.id }, { status: "fixing", fixRounds: round });
-  const attempt = await addHeadAttempt(
-    transaction,
-    ports,
-    { build, wave, baseSha: present(wave.headSha, "wave.headSha") },
-    { kind: "fix", role: "fixer", ...cause, paths: [] },
-  );
-  await giveComments(transaction, attempt);
-  await eventsOf(transaction, build).fixWave(attempt, wave, { gate, round });
-}
-
-/** Returns the gate run or rejection that caused a fix. */
-async function causeOfFix(
-  transaction: StoreTransaction,
-  state: WaveState,
-  gate: GateName | "approval",
-): Promise<FixCause> {
-  const { id: waveId, headSha } = state.wave;
-  if (gate === "approval") {
-    const by = { by: "createdAt", descending: true } as const;
-    const rejection = await transaction.approvals.find(
-      { waveId, sha: present(headSha, "headSha"), decision: "rejected" },
-      by,
-    );
-    // Without a rejection, people's comments are the cause.
-    return { gateRunId: null, approvalId: rejection?.id ?? null };
-  }
-  const run = state.gateRuns.findLast((candidate) => candidate.gate === gate && candidate.sha === headSha);
-  return { gateRunId: present(run, `the run of ${gate}`).id, approvalId: null };
 }
 
 async function askApproval(transaction: StoreTransaction, state: WaveState): Promise<void> {

@@ -36,6 +36,9 @@ export interface BuildState {
   readonly hasComments: boolean;
 }
 
+/** The state of a build that has a wave under way. */
+export type WaveState = BuildState & { readonly wave: WaveRow };
+
 export async function loadState(transaction: StoreTransaction, build: BuildRow): Promise<BuildState> {
   const buildId = build.id;
   const wave = await latestWaveOf(transaction, buildId);

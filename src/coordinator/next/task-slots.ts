@@ -6,8 +6,8 @@ import type { Ports } from "../port.ts";
 import { slotsIn } from "./parallelism.ts";
 
 // Tenants share the tasks that may run at once.
-// TS1. The transaction that starts tasks counts the running ones under a lock of its own, the last
-// one that it takes, so two never use the same slot, and nobody waits for it in a circle.
+// TS1. The transaction that starts tasks counts the running ones under its own lock, the last
+// one that it takes, so that no two use the same slot, and no deadlock can arise.
 // TS2. A tenant with tasks that were held back gets its fair share before others get more than
 // theirs. A build counts as held back only while a process asks for its tasks again.
 // TS3. A request sees only its tenant's rows, so it starts no task that a limit may concern. The

@@ -55,8 +55,9 @@ async function deliver(ports: DeliveryPorts, { id, tries }: NotificationRow): Pr
   const isDead = isFinal || claimed.tries >= mostTries;
   const nextAt = new Date(now + Math.max(pauseMs, retryAfterMs ?? 0));
   await ports.store.notifications.update(mine, { problem, ...(isDead ? { status: "dead" } : { nextAt }) });
-  const what = `${addressShown(address)} was not told "${title}": ${problem}`;
-  if (isDead) ports.log.warn(`${what}; no further try: mend it, then: wavesmith notifications replay ${id}`);
+  const what = `${addressShown(address)} did not receive "${title}": ${problem}`;
+  if (isDead)
+    ports.log.warn(`${what}; it is not tried again: fix the cause, then: wavesmith notifications replay ${id}`);
   // Warn only about the first failure; the list shows the later ones.
   else if (claimed.tries === 1) ports.log.warn(`${what}; it is tried again while something builds here`);
 }

@@ -28,10 +28,18 @@ interface Reply {
   readonly text: string;
 }
 
-/** Answers below an issue or a request. */
-export async function replyAtForge(ports: Pick<Ports, "forges">, { repository, ...reply }: Reply): Promise<void> {
+/**
+ * Answers below an issue or a request. One process at a time writes a comment, so that two never
+ * look for it and then both make it.
+ */
+export async function replyAtForge(
+  ports: Pick<Ports, "forges" | "store">,
+  { repository, ...reply }: Reply,
+): Promise<void> {
   const place = await findAtForge(ports, repository);
-  if (place !== null) await place.forge.ensureComment({ repository: place.repository, ...reply });
+  if (place === null) return;
+  const write = () => place.forge.ensureComment({ repository: place.repository, ...reply });
+  await ports.store.alone(`comment/${place.repository.id}#${reply.number}/${reply.key}`, write, { wait: true });
 }
 
 interface Refused {
@@ -58,6 +66,6 @@ export async function refuseOutsider(
   if (answer !== eventId) return;
   await replyAtForge(ports, {
     ...{ repository, number, key: `outsider/${by.toLowerCase()}` },
-    text: `@${by} only people who may push to this repository can start or steer builds here, so nothing follows from what you asked.`,
+    text: `@${by} only people who may push to this repository can start or steer builds here, so Wavesmith did nothing.`,
   });
 }

@@ -1,6 +1,7 @@
 import type { Tables } from "../../store/port.ts";
 import { defaultTenant, projectIdFor, tenantIdFor } from "../build/request/project.ts";
 import type { Ports } from "../port.ts";
+import { isIn, type RepositoryClues } from "./find-build.ts";
 
 // FJ1. A project continues from its own main, so it belongs to one branch of a repository: work on
 // one branch never brings another one's commits along.
@@ -26,12 +27,13 @@ const branchProject = (repository: string, branch: string): string => `${reposit
 export async function findProjectOf(
   store: Tables,
   { forgeRepositories }: Pick<Ports, "forgeRepositories">,
-  repository: string,
+  clues: RepositoryClues,
 ): Promise<KnownProject | null> {
-  const rows = await store.pullRequests.pick({ forge: "github", repo: repository }, ["projectId"], {
+  const { repository } = clues;
+  const rows = await store.pullRequests.pick({ forge: "github", repo: repository }, ["projectId", "repoId"], {
     ...{ by: "createdAt", descending: true, limit: mostRows },
   });
-  for (const projectId of new Set(rows.map((row) => row.projectId))) {
+  for (const projectId of new Set(rows.filter(isIn(clues)).map((row) => row.projectId))) {
     const { tenantId, name: project } = await store.projects.get({ id: projectId });
     if (!project.startsWith(branchProject(repository, ""))) return { tenantId, projectId, project };
   }

@@ -1,6 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { EventData } from "../../domain/events/events.ts";
 import { quoteOutside } from "../../domain/quote-outside.ts";
+import { ForgeError } from "../../forge/port.ts";
 import { tellTask } from "../attempt/messages.ts";
 import { requestBuild } from "../build/request/request-build.ts";
 import { retryBuild } from "../build/retry-build.ts";
@@ -33,6 +34,7 @@ async function answered(work: () => Promise<string>): Promise<string> {
     return await work();
   } catch (error) {
     if (!(error instanceof WavesmithError) || error.retryable || error.code === "internal") throw error;
+    if (error instanceof ForgeError && error.retryAfterMs !== null) throw error;
     return [`That did not work: ${error.message}.`, ...(error.remedy === null ? [] : [error.remedy])].join(" ");
   }
 }
@@ -64,7 +66,7 @@ async function steer(ports: Ports, { buildId, verb, by, text, origin }: Steering
       const [, task = "", said = ""] = /^(\S+)\s+([\s\S]+)$/.exec(text) ?? [];
       if (said === "") return "Write `/wavesmith tell TASK TEXT`.";
       const { way } = await tellTask(ports, buildId, task, { text: said, by, urgent: false, origin });
-      return way === "now" ? `The agent of ${task} gets it now.` : `The next attempt of ${task} gets it.`;
+      return way === "now" ? `The agent of ${task} reads it now.` : `The next attempt of ${task} reads it.`;
     }
   }
 }
@@ -98,7 +100,7 @@ export const startFromText = (ports: Ports, asked: AskedBuild, defaultDriver: st
       return (await requestBuild(ports, { id, data }, defaultDriver)).buildId;
     };
     const buildId = known?.id ?? (await request());
-    return `Build ${buildId} has started: it drafts a plan, which waits for \`/wavesmith approve\` in a comment here.`;
+    return `Build ${buildId} has started: it drafts a plan, which then waits for \`/wavesmith approve\` in a comment here.`;
   });
 
 /** The project and the branch of a build that was asked for in an issue or a request. */

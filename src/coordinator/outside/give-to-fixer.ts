@@ -19,7 +19,7 @@ export type OutsideFinding = Pick<CommentRow, "sha" | "file" | "line" | "text" |
 export interface Giving {
   readonly transaction: StoreTransaction;
   readonly ports: Ports;
-  /** Locked, as is its project. */
+  /** It is locked, and so is its project. */
   readonly build: BuildRow;
   readonly finding: OutsideFinding;
 }
@@ -66,7 +66,7 @@ async function commentOn(giving: Giving, wave: WaveRow): Promise<string> {
     await transaction.builds.update({ id: build.id }, { status: "running" });
     await advance(transaction, ports, build.id);
   }
-  return `wave ${wave.number} gives it to the fixer`;
+  return `it goes to the fixer of wave ${wave.number}`;
 }
 
 /** Adds a task for the fixer to a build that has no current wave (FX1). */
@@ -77,24 +77,24 @@ async function addFixTask(giving: Giving): Promise<string> {
   const other = await activeBuildOf(transaction, projectId);
   if (other !== null && other.id !== build.id) {
     await addFinding(giving, other, await transaction.waves.find({ buildId: other.id, status: liveWaveStatuses }));
-    return `build ${other.id} of the project works on top of it and gives it to its fixer`;
+    return `build ${other.id} of the project works on top of it, and its fixer gets the finding`;
   }
   const newest = await transaction.builds.find(
     { projectId, status: "completed" },
     { by: "position", descending: true },
   );
   if (newest !== null && newest.position > build.position)
-    return `build ${newest.id} has moved main on since: a fix of this one would undo it, so a person has to look`;
+    return `build ${newest.id} has moved main on since: a fix of this one would undo it, so a person has to look at it`;
   const round = fixRoundsOf(plan) + 1;
   const most = plan.gates.maxFixRounds;
-  if (round > most) return `the fixer has had its rounds (${most}): a person has to fix it`;
+  if (round > most) return `the fixer has used up its rounds (${most}): a person has to fix it`;
   const definition = fixTask(plan, finding, round);
   const { key, position, agent } = definition;
   await transaction.tasks.insert({
     ...{ id: ports.ids("task"), buildId: build.id, key, position, agent, definition, status: "pending" },
   });
   await goOn(giving, { ...plan, tasks: [...plan.tasks, definition] });
-  return `task ${key} gives it to the fixer (round ${round} of ${most})`;
+  return `it goes to the fixer as task ${key} (round ${round} of ${most})`;
 }
 
 async function goOn({ transaction, ports, build }: Giving, plan: Plan): Promise<void> {

@@ -58,26 +58,24 @@ interface Reading {
 async function readRepository(ports: Ports, reading: Reading): Promise<void> {
   const { forge, name, requests } = reading;
   try {
-    // Only its name is used, so that a look costs no call to find it.
-    const place = forge.locateRepository({ name, id: requests[0]?.repoId ?? name });
+    const id = requests.find(({ repoId }) => repoId !== null)?.repoId ?? name;
+    const place = forge.locateRepository({ name, id });
     await readEventsOf(ports, reading, place);
     for (const { pushedSha: sha } of requests) if (sha !== null) await readChecksOf(ports, reading, { place, sha });
   } catch (error) {
     if (!(error instanceof ForgeError) || error.until !== null) throw error;
     // One repository that is gone, or that we may not read, must not hide the others.
-    ports.log.warn(`the news of ${name} cannot be read: ${error.message}`);
+    ports.log.warn(`the events of ${name} at GitHub cannot be read: ${error.message}`);
   }
 }
 
 async function readEventsOf(ports: Ports, { forge, read, name, requests }: Reading, place: ForgePlace): Promise<void> {
   const now = ports.clock.now().getTime();
-  const key = `poll:github:${name}`;
+  // Under its id, its place stays the same when it is renamed.
+  const [key, former] = [`poll:github:${place.id}`, `poll:github:${name}`];
   const newest = requests[0]?.createdAt.getTime() ?? 0;
-  const cursor = (await findCursor(ports, key)) ?? {
-    etag: null,
-    since: now - newest < youngMs ? newest : now,
-    nextAt: 0,
-  };
+  const fresh = { etag: null, since: now - newest < youngMs ? newest : now, nextAt: 0 };
+  const cursor = (await findCursor(ports, key)) ?? (await findCursor(ports, former)) ?? fresh;
   if (cursor.nextAt > now) return;
   const news = await forge.readEvents(place, cursor.etag);
   if (news !== null) await takeNews(ports, read, { news, since: cursor.since });
@@ -124,7 +122,7 @@ function readItem(
   try {
     return read(event, payload);
   } catch (error) {
-    log.warn(`an item of GitHub's news is left out: ${messageOf(error)}`);
+    log.warn(`one of GitHub's events is left out: ${messageOf(error)}`);
     return null;
   }
 }

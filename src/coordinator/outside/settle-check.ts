@@ -4,7 +4,7 @@ import { latestWaveOf } from "../../store/queries/waves.ts";
 import { createMask } from "../masking/masking.ts";
 import type { Ports } from "../port.ts";
 import { type Giving, giveToFixer, type OutsideFinding } from "./give-to-fixer.ts";
-import { lookAgain } from "./look-again.ts";
+import { recheckPullRequests } from "./recheck-pull-requests.ts";
 
 // CK1. Only the newest report on a check of a commit counts, in whatever order reports arrive, and
 // only reports on the build's latest commits.
@@ -37,7 +37,7 @@ export async function settleCheck(ports: Ports, report: ReportedCheck): Promise<
       return before.answer;
     const giving = { transaction, ports, build, finding: findingOf(check) };
     const answer = check.conclusion === "failed" ? await giveToFixer(giving) : await takeBack(giving, check);
-    await lookAgain(transaction, ports, { buildId: build.id });
+    await recheckPullRequests(transaction, ports, { buildId: build.id });
     const row = { conclusion: check.conclusion, url: check.url, completedAt, answer };
     if (before === null) await transaction.ciChecks.insert({ ...key, ...row });
     else await transaction.ciChecks.update(key, row);

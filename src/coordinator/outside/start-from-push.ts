@@ -14,7 +14,7 @@ import { cancelWaiting } from "./waiting-builds.ts";
 // ON1. Pushes may arrive late, twice or in any order, so a push only says that a branch has moved:
 // we build the commit that is its head now, under an id made from branch and commit. One process at
 // a time looks at a branch.
-// ON2. A build that runs goes on. One that has not started yet gives way to a newer commit.
+// ON2. A running build continues. One that has not started yet gives way to a newer commit.
 
 export type Pushed = EventData<"forge/branch.pushed">;
 
@@ -113,7 +113,7 @@ async function reportFault(
     annotations,
   };
   await forge.ensureCheck({ repository, sha, conclusion: "failure", ...report }).catch((error: unknown) => {
-    if (!(error instanceof ForgeError) || error.retryable) throw error;
+    if (!(error instanceof ForgeError) || error.retryAfterMs !== null) throw error;
     ports.log.warn(`the faults of ${standingFileName} at ${sha} are not shown at ${repository.name}: ${error.message}`);
   });
 }

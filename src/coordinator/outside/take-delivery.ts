@@ -6,9 +6,9 @@ import {
   requestFacts,
 } from "../../domain/events/events.ts";
 import type { BuildRow, StoreTransaction } from "../../store/port.ts";
-import type { CheckFact, OutsideFact, ReadDelivery } from "../../webhooks/port.ts";
+import type { CheckFact, OutsideFact, ReadDelivery, SuiteFact } from "../../webhooks/port.ts";
 import type { Ports } from "../port.ts";
-import { findBuildOf, findBuildOfNumber, findBuildOfRequest } from "./find-build.ts";
+import { findBuildOf, findBuildOfNumber, findBuildOfRequest, type RepositoryClues } from "./find-build.ts";
 import { findProjectOf } from "./find-project.ts";
 
 // TD1. A delivery's row and the events that follow from it are one commit. The outbox sends them,
@@ -40,7 +40,8 @@ export async function takeDelivery(
     }
     if (reading.repository !== undefined) await followRename(transaction, reading.repository);
     const answers = [];
-    for (const fact of reading.facts) answers.push(await takeFact(transaction, ports, fact));
+    const repositoryId = reading.repository?.id ?? null;
+    for (const fact of reading.facts) answers.push(await takeFact({ transaction, ports, repositoryId }, fact));
     const answer = reading.ignored === null ? answers.join("; ") : `nothing to do: ${reading.ignored}`;
     await transaction.webhookDeliveries.update({ id }, { answer });
     return { answer, repeated: false };
@@ -60,27 +61,35 @@ async function followRename(
   if (renamed.length > 0) await transaction.pullRequests.update({ id: renamed.map(({ id }) => id) }, { repo });
 }
 
+/** A delivery whose facts are being taken. */
+interface Taking extends Pick<RepositoryClues, "repositoryId"> {
+  readonly transaction: StoreTransaction;
+  readonly ports: DeliveryPorts;
+}
+
 /** Turns a fact into its event. Returns what will be done, in words. */
-async function takeFact(transaction: StoreTransaction, ports: DeliveryPorts, fact: OutsideFact): Promise<string> {
+async function takeFact(taking: Taking, fact: OutsideFact): Promise<string> {
   switch (fact.kind) {
     case "check":
-      return takeCheck(transaction, fact);
+    case "suite":
+      return takeCheck(taking, fact);
     case "command":
     case "issue":
     case "label":
     case "push":
-      return takeForProject(transaction, ports, fact);
+      return takeForProject(taking, fact);
     default:
-      return takeForRequest(transaction, fact);
+      return takeForRequest(taking, fact);
   }
 }
 
-async function takeCheck(transaction: StoreTransaction, fact: CheckFact): Promise<string> {
-  const build = await findBuildOf(transaction, fact);
+async function takeCheck({ transaction, repositoryId }: Taking, fact: CheckFact | SuiteFact): Promise<string> {
+  const build = await findBuildOf(transaction, { ...fact, repositoryId });
   if (build === null) return `nothing to do: no build of ${fact.repository} has this branch or commit`;
-  const { kind: _, completedAt, ...check } = fact;
-  await emitFor(transaction, build, "ci/check.completed", { ...check, completedAt: completedAt.toISOString() });
-  return `the check ${fact.name} (${fact.conclusion}) is passed on to build ${build.id}`;
+  const { kind, completedAt, ...facts } = fact;
+  const name = kind === "check" ? "ci/check.completed" : "ci/suite.completed";
+  await emitFor(transaction, build, name, { ...facts, completedAt: completedAt.toISOString() });
+  return `the ${kind} ${fact.name} (${fact.conclusion}) is passed on to build ${build.id}`;
 }
 
 const requestEvents = {
@@ -91,12 +100,12 @@ const requestEvents = {
 } as const;
 
 async function takeForRequest(
-  transaction: StoreTransaction,
-  { kind, ...facts }: Exclude<OutsideFact, { kind: "check" | "command" | "issue" | "label" | "push" }>,
+  { transaction, repositoryId }: Taking,
+  { kind, ...facts }: Exclude<OutsideFact, { kind: "check" | "suite" | "command" | "issue" | "label" | "push" }>,
 ): Promise<string> {
   const { repository, number } = facts;
-  const build = await findBuildOfRequest(transaction, { repository, number });
-  if (build === null) return `nothing to do: ${repository}#${number} is no request of a build`;
+  const build = await findBuildOfRequest(transaction, { repository, repositoryId, number });
+  if (build === null) return `nothing to do: ${repository}#${number} is not a build's request`;
   await emitFor(transaction, build, requestEvents[kind], facts);
   return `the ${kind} by ${facts.by} is passed on to build ${build.id}`;
 }
@@ -110,17 +119,17 @@ const projectEvents = {
 
 /** Handles what may start a build, only for a repository that we know. */
 async function takeForProject(
-  transaction: StoreTransaction,
-  ports: DeliveryPorts,
+  { transaction, ports, repositoryId }: Taking,
   { kind, ...facts }: Extract<OutsideFact, { kind: "command" | "issue" | "label" | "push" }>,
 ): Promise<string> {
   const { repository } = facts;
-  const known = await findProjectOf(transaction, ports, repository);
+  const clues = { repository, repositoryId };
+  const known = await findProjectOf(transaction, ports, clues);
   if (known === null)
     return `nothing to do: no project delivers to ${repository}, and WAVESMITH_GITHUB_REPOSITORIES does not name it`;
   const { tenantId, projectId, project } = known;
   const isCommand = kind === "command" && "number" in facts;
-  const build = isCommand ? await findBuildOfNumber(transaction, { tenantId, repository, number: facts.number }) : null;
+  const build = isCommand ? await findBuildOfNumber(transaction, { tenantId, ...clues, number: facts.number }) : null;
   const data = { tenantId, projectId, project, ...(build === null ? {} : { buildId: build.id }), ...facts };
   const name = projectEvents[kind];
   await transaction.emit(makeEvent<RepositoryEventName>(name, facts.origin, 0, data as EventData<typeof name>));

@@ -2,8 +2,8 @@ import type { EventData } from "../../domain/events/events.ts";
 import { liveWaveStatuses } from "../../domain/status.ts";
 import type { Ports } from "../port.ts";
 import { addFinding, giveToFixer } from "./give-to-fixer.ts";
-import { lookAgain } from "./look-again.ts";
 import { findNote, insertNote } from "./origin-note.ts";
+import { recheckPullRequests } from "./recheck-pull-requests.ts";
 
 const longestText = 20_000;
 
@@ -21,7 +21,7 @@ export const takeForgeComment = (ports: Ports, made: EventData<"forge/comment.ma
     const live = await transaction.waves.find({ buildId: build.id, status: liveWaveStatuses });
     if (live !== null) return giveToFixer({ transaction, ports, build, finding });
     await addFinding({ transaction, ports, build, finding }, build, null);
-    return "it waits for a review that asks for changes, or for the next wave";
+    return "it is waiting for a review that asks for changes, or for the next wave";
   });
 
 /**
@@ -34,7 +34,7 @@ export const takeReview = (ports: Ports, review: EventData<"forge/review.submitt
     const { projectId } = await transaction.builds.get({ id: review.buildId });
     await transaction.lockProject(projectId);
     const build = await transaction.lockBuild(review.buildId);
-    await lookAgain(transaction, ports, { buildId: build.id });
+    await recheckPullRequests(transaction, ports, { buildId: build.id });
     if (review.state === "approved") return "the delivery looks at the approval";
     const before = await findNote(transaction, origin);
     if (before !== null) return before;
@@ -63,4 +63,4 @@ export const takeThread = (ports: Ports, thread: EventData<"forge/thread.settled
 
 /** Makes the delivery check a pull request that a person closed or merged. */
 export const takeClosedRequest = ({ store, ...ports }: Ports, buildId: string): Promise<void> =>
-  store.transaction("take-closed", (transaction) => lookAgain(transaction, ports, { buildId }));
+  store.transaction("take-closed", (transaction) => recheckPullRequests(transaction, ports, { buildId }));

@@ -22,14 +22,15 @@ import { compareTasks, type PlanEdit, storeTasksOf } from "./edited-tasks.ts";
 // task is marked `removed`.
 
 /**
- * Replaces the plan of a build that is not running and continues the build. Returns the effects on
- * its tasks. Fails with `conflict` while the build runs.
+ * Replaces the plan of a build that is not running and continues the build. `interactive` says
+ * whether a person answers its agents' questions from now on. Returns the effects on its tasks.
+ * Fails with `conflict` while the build runs.
  */
 export async function editPlan(
   ports: Ports,
   buildId: string,
   given: Plan,
-  by: string | null = null,
+  { by = null, interactive }: { by?: string | null; interactive?: boolean | undefined } = {},
 ): Promise<PlanEdit> {
   const build = await ports.store.builds.get({ id: buildId });
   refuseDelivery(given, build.tenantId);
@@ -54,6 +55,7 @@ export async function editPlan(
         endedAt: null,
         epoch: present.epoch + 1,
         deadlineAt: deadlineFrom(edited, ports.clock.now()),
+        ...(interactive === undefined ? {} : { interactive }),
       },
     );
     await reopenTasks(transaction, buildId);

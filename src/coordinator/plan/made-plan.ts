@@ -46,7 +46,7 @@ export async function judgePlan(
   const found = await guest.stat(path);
   if (found !== null && found.sizeBytes > mostBytes) return { reason: "its plan is larger than 1 MiB" };
   const file = found?.type === "file" ? await guest.readFile(path, { maxBytes: mostBytes }) : null;
-  if (file === null) return { reason: "it handed in no plan" };
+  if (file === null) return { reason: "it submitted no plan" };
   const text = mask(file.toString("utf8"));
   let value: unknown;
   try {

@@ -1,7 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { AgentSpec, Plan } from "../../domain/plan/plan.ts";
 
-/** Another model or agent for the work that is still to do. */
+/** Another model or agent for the remaining work. */
 export interface OtherAgent {
   /** `provider:model`. */
   readonly model?: string | undefined;

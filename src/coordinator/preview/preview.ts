@@ -4,10 +4,10 @@ import type { JobState } from "../../sandbox/port.ts";
 import { whyNoRoom } from "../../sandbox-lifecycle/admit-sandbox.ts";
 import type { BuildRow, PreviewRow, StoreTransaction } from "../../store/port.ts";
 import { eventsOf } from "../build-events.ts";
-import { maskOf } from "../job/job-results.ts";
+import { describeFailure, maskOf } from "../job/job-results.ts";
 import { prepareJob } from "../job/job-setting.ts";
 import { shellArgv, stage, startJob } from "../job/job-stages.ts";
-import { lookAgain } from "../outside/look-again.ts";
+import { recheckPullRequests } from "../outside/recheck-pull-requests.ts";
 import type { Ports } from "../port.ts";
 import { clearPreviews, openPreviewSandbox } from "./preview-sandbox.ts";
 import { evictPreview, isForgotten } from "./sleep-preview.ts";
@@ -22,8 +22,8 @@ const bootTimeoutMs = 120_000;
 const live = ["starting", "ready", "asleep"] as const;
 
 /**
- * Starts the preview of a delivered wave in place of the one before, or again after it died or was
- * woken. Safe to call twice; one that was stopped or put to sleep meanwhile stays so.
+ * Starts the preview of a delivered wave in place of the previous one, and restarts one that died
+ * or was woken. Safe to call twice; a preview that was stopped or put to sleep meanwhile stays so.
  */
 export async function deployPreview(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
   const wave = await ports.store.waves.get({ buildId, number: waveNumber });
@@ -49,7 +49,8 @@ export async function deployPreview(ports: Ports, buildId: string, waveNumber: n
     // A preview that died restarts in its sandbox; another wave never uses it.
     sandboxId: own?.sandboxId ?? ports.ids("sandbox"),
     requestedAt: own?.requestedAt ?? ports.clock.now(),
-    reason: null,
+    // Why the start before this one failed.
+    reason: own?.reason ?? null,
   });
   if (row !== null) await startPreview(ports, build, row);
 }
@@ -163,8 +164,11 @@ export async function previewProgressed(ports: Ports, build: BuildRow, state: Jo
 
 /** Marks a preview that has answered as ready; the build's pull request then links to it. */
 async function showPreview(ports: Ports, buildId: string, jobKey: string): Promise<void> {
-  const [ready] = await ports.store.previews.update({ buildId, jobKey, status: "starting" }, { status: "ready" });
-  if (ready !== undefined) await lookAgain(ports.store, ports, { buildId });
+  const [ready] = await ports.store.previews.update(
+    { buildId, jobKey, status: "starting" },
+    { status: "ready", reason: null },
+  );
+  if (ready !== undefined) await recheckPullRequests(ports.store, ports, { buildId });
 }
 
 /**
@@ -182,7 +186,7 @@ export async function settlePreview(
   if (row === null) return;
   const set = async (patch: Partial<PreviewRow>): Promise<void> => {
     await transaction.previews.update({ buildId: build.id, jobKey }, patch);
-    await lookAgain(transaction, ports, { buildId: build.id });
+    await recheckPullRequests(transaction, ports, { buildId: build.id });
   };
   if (state.status === "cancelled") {
     await set({ status: "stopped", reason: state.cancelReason });
@@ -194,18 +198,16 @@ export async function settlePreview(
     return;
   }
   if (row.starts >= maxStarts) {
-    await set({ status: "dead", reason: whyDead(row, state) });
+    await set({ status: "dead", reason: `it failed ${row.starts} times, last: ${whyEnded(state)}` });
     return;
   }
-  await set({ status: "starting" });
+  await set({ status: "starting", reason: `start ${row.starts} of ${maxStarts} failed: ${whyEnded(state)}` });
   await eventsOf(transaction, build).deployPreview(row, jobKey, row.starts);
 }
 
-function whyDead(row: PreviewRow, state: JobState): string {
+function whyEnded(state: JobState): string {
   const stage = state.stages.findLast((candidate) => candidate.status === "failed");
-  const end = stage?.exitCode ?? stage?.signal ?? null;
-  const last = stage === undefined ? `its job was ${state.status}` : (stage.error ?? stage.name);
-  return `it died ${row.starts} times, last: ${last}${end === null ? "" : ` (exit ${end})`}`;
+  return stage === undefined ? `its job was ${state.status}` : describeFailure(stage);
 }
 
 /** Marks a preview that could not start as dead, with the reason, and removes its sandbox. */
@@ -221,7 +223,7 @@ export async function failPreview(ports: Ports, buildId: string, waveNumber: num
     const dead = { status: "dead", reason: `it could not start: ${maskedReason}`, ...never } as const;
     await transaction.previews.insertIfAbsent({ buildId, ...dead });
     await transaction.previews.update({ buildId }, dead);
-    await lookAgain(transaction, ports, { buildId });
+    await recheckPullRequests(transaction, ports, { buildId });
   });
 }
 
@@ -239,6 +241,6 @@ export async function hidePreview(transaction: StoreTransaction, buildId: string
 export async function stopPreview(ports: Ports, buildId: string, reason: string): Promise<void> {
   const [stopped] = await ports.store.previews.update({ buildId, status: live }, { status: "stopped", reason });
   if (stopped === undefined) return;
-  await lookAgain(ports.store, ports, { buildId });
+  await recheckPullRequests(ports.store, ports, { buildId });
   await clearPreviewOf(ports, buildId, reason);
 }

@@ -57,8 +57,8 @@ async function connectTo(ports: Ports, { buildId, port, sandboxId }: PreviewRow)
 }
 
 /**
- * Returns the build whose preview the project shows now, else the last one whose preview is dead;
- * null when there is none.
+ * Returns the build whose preview the project shows now, otherwise the last one whose preview is
+ * dead; null when there is none.
  */
 export async function previewOfProject(ports: Ports, projectId: string): Promise<BuildRow | null> {
   const rows = await ports.store.previews.list({ status: ["starting", "ready", "asleep", "dead"] });

@@ -2,7 +2,7 @@ import { messageOf } from "../../domain/errors.ts";
 import { previewPlaceOf } from "../../domain/sandbox/sandbox.ts";
 import { mebibytes } from "../../sandbox-lifecycle/volume-limit.ts";
 import type { PreviewRow } from "../../store/port.ts";
-import { lookAgain } from "../outside/look-again.ts";
+import { recheckPullRequests } from "../outside/recheck-pull-requests.ts";
 import type { Ports } from "../port.ts";
 import { clearPreviews, shownPreviews } from "./preview-sandbox.ts";
 
@@ -71,7 +71,7 @@ async function endOversized(ports: Ports, { buildId, jobKey }: PreviewRow): Prom
   const reason = `its volume takes ${mebibytes(takes)} of at most ${mebibytes(most)}`;
   const [dead] = await ports.store.previews.update({ buildId, jobKey, status: "ready" }, { status: "dead", reason });
   if (dead === undefined) return false;
-  await lookAgain(ports.store, ports, { buildId });
+  await recheckPullRequests(ports.store, ports, { buildId });
   await clearPreviews(ports, build, reason);
   return true;
 }

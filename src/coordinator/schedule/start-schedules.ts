@@ -1,5 +1,5 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import { buildIdForEvent } from "../../domain/events/event-ids.ts";
+import { buildIdForEvent } from "../../domain/events/request-ids.ts";
 import { present } from "../../domain/known.ts";
 import { endedBuildStatuses } from "../../domain/status.ts";
 import { countCronTimes, nextCronTime } from "../../plan/standing/cron-times.ts";
@@ -44,7 +44,7 @@ async function startRun(ports: Ports, row: ScheduleRow, { now, defaultDriver }: 
   const nextAt = present(nextCronTime(row, now), "the next time of a checked cron");
   const running = await unfinishedBuild(ports, row);
   if (running !== null) {
-    const note = `not started at ${momentOf(row.nextAt)}: build ${running} was not over`;
+    const note = `not started at ${momentOf(row.nextAt)}: build ${running} was still running`;
     await schedules.update(mine, { nextAt, note });
     return;
   }

@@ -13,9 +13,12 @@ import { personsHead } from "./wave-head.ts";
 
 export interface PersonDecision {
   readonly by: string | null;
-  /** The wave and head an event is about; an event about others came late and changes nothing. */
+  /**
+   * The wave and head an event is about; an event about another one came too late and changes
+   * nothing.
+   */
   readonly about?: { readonly waveNumber: number; readonly sha: string | null };
-  /** Identifies the comment it came from: a repetition decides nothing again (OG1). */
+  /** Identifies the comment it came from, so that a repetition decides nothing (OG1). */
   readonly origin?: string;
 }
 
@@ -116,9 +119,9 @@ async function undecidable(
     new WavesmithError("conflict", `build ${id} is ${message}`, { remedy });
   if (status === "waiting") return fails("waiting to be resumed, not for a decision", `wavesmith resume ${id}`);
   const ahead = status === "queued" ? await transaction.builds.find({ projectId, status: "waiting" }) : null;
-  if (ahead === null) return fails(`${status}: no wave of it waits for a decision`, `wavesmith status ${id}`);
+  if (ahead === null) return fails(`${status}: no wave of it is waiting for a decision`, `wavesmith status ${id}`);
   return fails(
     `queued: build ${ahead.id} of its project comes first, and is waiting`,
-    `name that build; wavesmith status ${ahead.id} says what it waits for`,
+    `name that build; wavesmith status ${ahead.id} says what it is waiting for`,
   );
 }

@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { present } from "../../domain/known.ts";
-import { mainRef, restoreRef, waveRef } from "../../domain/refs/ref-names.ts";
+import { mainRef, restoreRef, waveRef } from "../../domain/refs/build-refs.ts";
 import { sandboxBuildStatuses } from "../../domain/status.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";

@@ -1,4 +1,4 @@
-import { waveRef } from "../../domain/refs/ref-names.ts";
+import { waveRef } from "../../domain/refs/build-refs.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import type { JoinResult } from "../../workspace/port.ts";
 import { askGenerate } from "../attempt/head-attempt.ts";

@@ -28,19 +28,24 @@ export async function findWriters(
   const { guest, treePath, attempts, tasks } = ran;
   const writers = new Map<string, readonly string[]>();
   const edits = paths.length === 0 ? new Map() : await reportedEdits(ports, ran);
+  const jobs = await ports.store.jobs.list({ key: attempts.map(({ jobKey }) => jobKey) });
+  const began = new Map(jobs.map(({ key, createdAt }) => [key, createdAt]));
   const keysOf = (found: readonly AttemptRow[]): string[] =>
     tasks.filter(({ id }) => found.some(({ taskId }) => taskId === id)).map(({ key }) => key);
   for (const path of paths.slice(0, maxPaths)) {
     const modified = edits.has(path) ? null : await guest.stat(`${treePath}/${path}`);
-    const running = modified === null ? [] : attempts.filter((one) => wasRunning(one, Date.parse(modified.modifiedAt)));
+    const running =
+      modified === null ? [] : attempts.filter((one) => mayHaveRun(one, began, Date.parse(modified.modifiedAt)));
     const keys = edits.get(path) ?? keysOf(running);
     if (keys.length > 0 && keys.length < tasks.length) writers.set(path, keys);
   }
   return writers;
 }
 
-const wasRunning = ({ startedAt, endedAt, createdAt }: AttemptRow, at: number): boolean =>
-  at >= (startedAt ?? createdAt).getTime() - clockMs && (endedAt === null || at <= endedAt.getTime());
+/** A job's row is written right before the job starts; the attempt says that it runs only later. */
+const mayHaveRun = (attempt: AttemptRow, began: ReadonlyMap<string, Date>, at: number): boolean =>
+  at >= (began.get(attempt.jobKey) ?? attempt.createdAt).getTime() - clockMs &&
+  (attempt.endedAt === null || at <= attempt.endedAt.getTime());
 
 /** Returns the keys of the tasks whose agents reported an edit, by path in the tree. */
 async function reportedEdits({ store }: Ports, { attempts, treePath }: Ran): Promise<Map<string, string[]>> {

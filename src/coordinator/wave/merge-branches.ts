@@ -1,5 +1,6 @@
 import type { BuildRow, TaskRow, WaveRow } from "../../store/port.ts";
 import type { JoinResult } from "../../workspace/port.ts";
+import { commitTrailers } from "../commit-trailers.ts";
 import type { Ports } from "../port.ts";
 
 export const joiner = { name: "Wavesmith", email: "wavesmith@agents.wavesmith.invalid" };
@@ -23,6 +24,6 @@ export async function mergeBranches(ports: Ports, { build, wave, members }: Bran
     date: wave.createdAt,
     author: joiner,
     message: (branch) =>
-      `Join ${branch.taskKey}: ${branch.title}\n\nWavesmith-Build: ${build.id}\nWavesmith-Wave: ${wave.number}\nWavesmith-Task: ${branch.taskKey}\n`,
+      `Join ${branch.taskKey}: ${branch.title}\n\n${commitTrailers(build, wave, branch.taskKey).join("\n")}\n`,
   });
 }

@@ -1,13 +1,14 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { getKnown, present } from "../../domain/known.ts";
 import { createPathMatcher } from "../../domain/paths/write-globs.ts";
-import { leftoversRef } from "../../domain/refs/ref-names.ts";
+import { leftoversRef } from "../../domain/refs/build-refs.ts";
 import { sharedTreeAt, sharedTreePath } from "../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { AttemptRow, BuildRow, WaveRow } from "../../store/port.ts";
 import type { JoinResult } from "../../workspace/port.ts";
 import { keepAttemptTree, ownWrites, unlessFull } from "../attempt/kept-work.ts";
+import { commitTrailers } from "../commit-trailers.ts";
 import { dropJob } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";
 import { findWriters } from "./leftover-writers.ts";
@@ -128,7 +129,7 @@ async function findLeftovers(
     guest: endpoint.guest,
     treePath,
     base: joined.head,
-    message: `Leftovers of wave ${wave.number}\n\nWavesmith-Build: ${build.id}\nWavesmith-Wave: ${wave.number}\n`,
+    message: `Leftovers of wave ${wave.number}\n\n${commitTrailers(build, wave, null).join("\n")}\n`,
     author: joiner,
     date: wave.createdAt,
     ref,

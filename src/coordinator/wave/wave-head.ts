@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import { waveRef } from "../../domain/refs/ref-names.ts";
+import { waveRef } from "../../domain/refs/build-refs.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 

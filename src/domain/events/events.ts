@@ -25,7 +25,7 @@ const metadataSchema = z
   });
 export type BuildMetadata = z.infer<typeof metadataSchema>;
 
-/** Returns what every event of a build carries of the request for it. */
+/** Returns the parts of a build's request that every event of the build carries. */
 export const requestFacts = ({
   requestedBy,
   metadata,
@@ -191,6 +191,16 @@ export const eventSchemas = {
     log: z.string().nullable(),
     /** The forge's id of the job whose log can be fetched. */
     jobId: z.number().int().nullable(),
+    completedAt: z.string(),
+  }),
+  "ci/suite.completed": outside.extend({
+    branch: z.string().nullable(),
+    sha: z.string(),
+    /** The forge's id of the suite, whose checks are read. */
+    suiteId: z.number().int(),
+    name: z.string(),
+    conclusion: checkConclusionSchema,
+    url: z.string().nullable(),
     completedAt: z.string(),
   }),
   "forge/comment.made": onRequest.extend({

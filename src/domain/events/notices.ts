@@ -60,7 +60,7 @@ export function wordsOf(
   switch (event) {
     case "project/approval.requested":
       return {
-        title: `${project}: wave ${waveNumber} waits for your approval`,
+        title: `${project}: wave ${waveNumber} is waiting for your approval`,
         text: about(`wavesmith approve ${buildId}, or: wavesmith reject ${buildId}`),
       };
     case "agent/question.asked":

@@ -17,7 +17,7 @@ const findingSchema = z.object({
 export type Finding = z.infer<typeof findingSchema>;
 
 /** The evidence stored with a gate's verdict (W6). */
-const evidenceSchema = z.object({
+export const evidenceSchema = z.object({
   /** The commit that was judged. */
   sha: z.string(),
   command: z.string().nullable(),

@@ -1,4 +1,4 @@
-/** Git's own folder, also as file systems that fold case or drop characters would read it. */
+/** Git's own folder, even as file systems that fold case or drop characters would read it. */
 const gitFolder = /^(\.git|git~\d+)[ .]*$/i;
 
 /** Why text from outside is not the path of a file in a tree; null if it is. */

@@ -176,7 +176,7 @@ export const builtInRoles = [
   "planner",
 ] as const;
 
-/** Returns a role's runtime settings: its own, else those of `default`, else null. */
+/** Returns a role's runtime settings: its own, otherwise those of `default`, otherwise null. */
 export function agentSpecFor(plan: Pick<Plan, "agents">, role: string): AgentSpec | null {
   return (
     (Object.hasOwn(plan.agents, role) ? plan.agents[role] : undefined) ??

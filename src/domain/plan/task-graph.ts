@@ -138,7 +138,7 @@ function measurePaths(links: Links): Map<string, number> {
     }
   }
   for (const [key, left] of waiting) {
-    if (left > 0) throw new WavesmithError("plan-invalid", `The dependencies of task ${key} run in a circle.`);
+    if (left > 0) throw new WavesmithError("plan-invalid", `The dependencies of task ${key} form a cycle.`);
   }
   return lengths;
 }

@@ -55,7 +55,7 @@ export interface Transition {
 
 export interface TransitionSettings {
   readonly nowMs: number;
-  /** The delay before each further attempt; the last one repeats. */
+  /** The delay before each retry; the last one repeats. */
   readonly retryDelaysMs: readonly number[];
 }
 

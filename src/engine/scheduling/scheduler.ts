@@ -4,8 +4,8 @@ import { isTransient } from "../database.ts";
 import type { EngineSession } from "../session.ts";
 import type { EngineJob } from "./claims.ts";
 import { registerCrons } from "./due-crons.ts";
+import { createJobFinder } from "./job-finder.ts";
 import { type Lessee, pruneHistory, releaseJobs, renewLeases } from "./leases.ts";
-import { createLookout } from "./lookout.ts";
 import { createUpkeep } from "./upkeep.ts";
 import { createWakeSignal, type WakeSignal, waitUntilAborted } from "./wake-signal.ts";
 
@@ -49,18 +49,18 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
   let renewal: NodeJS.Timeout | undefined;
   const lessee = () => ({ holder: context.holder, jobIds: [...inFlight.keys()] });
   const served = () => (partitions === "all" ? null : [...partitions]);
-  const lookout = createLookout(context, served);
+  const finder = createJobFinder(context, served);
   const upkeep = createUpkeep(context, lessee);
 
   const claim = async (loopId: symbol) => {
     const limit = context.parallelism - inFlight.size;
     if (limit <= 0) return context.pollMs;
     const nowMs = context.nowMs();
-    const jobs = await lookout.claimDue(limit);
+    const jobs = await finder.claimDue(limit);
     if (typeof jobs === "number") return jobs;
     if (running !== loopId) return 0; // stopped meanwhile: others adopt these leases, as the process lock is gone
     jobs.forEach(startJob);
-    if (jobs.length === 0) return Math.max(1, await lookout.msUntilWork(nowMs));
+    if (jobs.length === 0) return Math.max(1, await finder.msUntilWork(nowMs));
     await context.crash("engine.claim.after-commit");
     // After a full claim there may be more jobs, and no job that ended meanwhile has woken us.
     return jobs.length === limit ? 0 : context.pollMs;
@@ -71,7 +71,7 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     startedCount,
     served,
     wake(hasWork = false) {
-      if (hasWork) lookout.expectWork();
+      if (hasWork) finder.expectWork();
       wakeSignal.raise();
     },
     start(served) {
@@ -82,7 +82,6 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
       renewal = setInterval(() => renew(context, lessee()), context.leaseMs / 3);
       const loopId = running;
       const round = async () => {
-        await session.ensure();
         await upkeep.run();
         return claim(loopId);
       };
@@ -99,14 +98,14 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
   };
 }
 
-/** Waits for the loop and the jobs at work, but no longer than the grace period. */
+/** Waits for the loop and the running jobs, but no longer than the grace period. */
 async function drain(inFlight: ReadonlyMap<number, Promise<void>>, loop: Promise<void>, graceMs: number) {
   const deadline = AbortSignal.timeout(graceMs);
   await waitUntilAborted(deadline, loop);
   while (inFlight.size > 0 && !deadline.aborted) await waitUntilAborted(deadline, Promise.race(inFlight.values()));
 }
 
-/** The jobs at work. `onEnd` is called at the end of each, while it still counts. */
+/** The running jobs. `onEnd` is called at the end of each, while it still counts. */
 function createInFlight(work: SchedulerOptions["work"], onEnd: () => void) {
   const inFlight = new Map<number, Promise<void>>();
   let started = 0;
@@ -137,7 +136,8 @@ async function runLoop({ context, session, wakeSignal, isRunning, round }: LoopP
   while (isRunning()) {
     wakeSignal.reset();
     try {
-      if (!prepared) await prepare(context, session);
+      await session.ensure();
+      if (!prepared) await prepare(context);
       prepared = true;
       const restMs = await round();
       failures = 0;
@@ -159,8 +159,7 @@ function renew(context: EngineContext, lessee: Lessee): void {
   });
 }
 
-async function prepare(context: EngineContext, session: EngineSession): Promise<void> {
-  await session.ensure();
+async function prepare(context: EngineContext): Promise<void> {
   await registerCrons(context);
   await pruneHistory(context.database, context.nowMs() - context.retentionMs);
 }

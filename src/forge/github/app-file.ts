@@ -4,7 +4,7 @@ import { z } from "zod";
 import { jsonOf, writePrivately } from "../credential-file.ts";
 
 // `github-app.json` in the data directory: the App that is being made. So another process, or the
-// next one after a crash, can go on with it or say what may be left of it on GitHub.
+// next one after a crash, can continue it, or say what may be left of it on GitHub.
 
 const digest = z.string().length(64);
 
@@ -14,7 +14,7 @@ const unfinishedAppSchema = z.object({
   expiresAt: z.coerce.date(),
   action: z.string(),
   manifest: z.string(),
-  /** The exchange that was begun: GitHub may have given the App's key. */
+  /** The exchange in progress: GitHub may have issued the App's key. */
   exchange: z.object({ code: digest, startedAt: z.coerce.date() }).nullable(),
 });
 

@@ -145,7 +145,7 @@ function createClient(apiUrl: string, { token, renew, ...options }: ClientOption
 
 /** A push may take this long with a token. */
 const leastTokenMs = 5 * 60_000;
-/** How many tokens of installations are masked. */
+/** How many installation tokens are masked. */
 const mostMinted = 20;
 
 /** Returns a token of an installation that works for some minutes more. */

@@ -1,5 +1,4 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
-import { mkdir } from "node:fs/promises";
 import { WavesmithError } from "../../domain/errors.ts";
 import { writeCredential } from "../credential-file.ts";
 import { ForgeError, type ForgeIdentity, type GitHubConnection, type GitHubSignIn } from "../port.ts";
@@ -41,7 +40,6 @@ export function createConnection(options: ConnectionOptions): GitHubConnection {
     });
   };
   const store = async (given: GitHubCredential): Promise<string> => {
-    await mkdir(dataDir, { recursive: true });
     const path = await writeCredential(dataDir, given);
     await removeUnfinishedApp(dataDir);
     return path;
@@ -60,30 +58,23 @@ export function createConnection(options: ConnectionOptions): GitHubConnection {
       const expiresAt = new Date(now().getTime() + stateMs);
       const manifest = appManifest({ redirectUrl: `${origin}/connect/github/done`, publicUrl, webUrl });
       const action = newAppPage(webUrl, organization, state);
-      await mkdir(dataDir, { recursive: true });
-      await inOrder(() =>
-        writeUnfinishedApp(dataDir, { state: digestOf(state), expiresAt, action, manifest, exchange: null }),
-      );
+      const app = { state: digestOf(state), expiresAt, action, manifest, exchange: null };
+      await inOrder(() => writeUnfinishedApp(dataDir, app));
       return { state, expiresAt };
     },
     async appForm(state) {
       const { action, manifest } = checkState(await readUnfinishedApp(dataDir), state, now());
       return { action, manifest };
     },
-    finishApp: ({ state, code }) =>
+    finishApp: (answer) =>
       inOrder(async () => {
         refuseFixed();
-        const app = checkState(await readUnfinishedApp(dataDir), state, now());
-        if (!/^[\w-]{1,200}$/.test(code)) throw stateProblem();
-        const exchange = { code: digestOf(code), startedAt: now() };
-        // A reload of the page may try the same code again.
-        if (app.exchange !== null && app.exchange.code !== exchange.code) throw stateProblem();
-        await writeUnfinishedApp(dataDir, { ...app, exchange: app.exchange ?? exchange });
-        const made = await exchangeCode(clients, code).catch((error: unknown) => {
+        await beginExchange(options, answer);
+        const made = await exchangeCode(clients, answer.code).catch((error: unknown) => {
           throw exchangeProblem(error, webUrl);
         });
-        const webhookSecret = made.webhook_secret ?? undefined;
-        await store({ kind: "app", appId: String(made.id), privateKey: made.pem, webhookSecret });
+        const { id, pem: privateKey, webhook_secret: secret } = made;
+        await store({ kind: "app", appId: String(id), privateKey, webhookSecret: secret ?? undefined });
         return { name: made.name, installUrl: `${made.html_url}/installations/new` };
       }),
     webhookSecrets() {
@@ -109,6 +100,19 @@ async function readSignIn({ clients, credential, dataDir, isFixed, webUrl }: Con
   }
 }
 
+/** Notes that the code of an App is about to be exchanged. Fails unless both belong to it. */
+async function beginExchange(
+  { dataDir, now }: ConnectionOptions,
+  { state, code }: Parameters<GitHubConnection["finishApp"]>[0],
+): Promise<void> {
+  const app = checkState(await readUnfinishedApp(dataDir), state, now());
+  if (!/^[\w-]{1,200}$/.test(code)) throw stateProblem();
+  const exchange = { code: digestOf(code), startedAt: now() };
+  // A reload of the page may try the same code again.
+  if (app.exchange !== null && app.exchange.code !== exchange.code) throw stateProblem();
+  await writeUnfinishedApp(dataDir, { ...app, exchange: app.exchange ?? exchange });
+}
+
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 const leftApp = (webUrl: string): string =>
@@ -116,7 +120,7 @@ const leftApp = (webUrl: string): string =>
   "or make a private key there, then: wavesmith github setup --app ID --key FILE";
 
 const stateProblem = (): WavesmithError =>
-  new WavesmithError("usage", "this page is not, or no longer, part of signing in at GitHub", {
+  new WavesmithError("usage", "this page is not, or no longer, part of signing in to GitHub", {
     remedy: "begin again: wavesmith github connect, or the dashboard's settings",
   });
 

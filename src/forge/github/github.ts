@@ -5,9 +5,10 @@ import { ensureCheckRun, ensureStatus, readChecks } from "./checks.ts";
 import type { GitHubClients } from "./client.ts";
 import { findOffered, readCommit, readFile } from "./contents.ts";
 import { identifyAccount } from "./identity.ts";
+import { readJobLog } from "./job-log.ts";
 import { mergeRequest, readRequest } from "./merging.ts";
-import { readCheckNews, readEvents } from "./news.ts";
-import { createPermissions, readJobLog } from "./outsiders.ts";
+import { readCheckNews, readEvents, readSuite } from "./news.ts";
+import { createPushRights } from "./push-rights.ts";
 import { ensureRepository, findRepository, readBranch } from "./repositories.ts";
 import { ensureComment, ensureRequest } from "./requests.ts";
 
@@ -20,7 +21,7 @@ export function createGitHub({ webUrl }: GitHubSettings, clients: GitHubClients,
     const client = await clients.of(url.slice(webUrl.length + 1).replace(/\.git$/, ""));
     return credentialEnvironment(webUrl, "x-access-token", await client.token());
   };
-  const mayPush = createPermissions(
+  const mayPush = createPushRights(
     (name) => clients.of(name),
     () => performance.now(),
   );
@@ -63,6 +64,7 @@ export function createGitHub({ webUrl }: GitHubSettings, clients: GitHubClients,
     findOffered: async (repository, number) => findOffered(await clients.of(repository.name), repository, number),
     readEvents: async (repository, etag) => readEvents(await clients.of(repository.name), repository, etag),
     readCheckNews: async (repository, known) => readCheckNews(await clients.of(repository.name), repository, known),
+    readSuite: async (repository, suiteId) => readSuite(await clients.of(repository.name), repository, suiteId),
     isOurs: async (account) => clients.credential()?.kind === "app" && account.toLowerCase() === (await ownLogin()),
     readJobLog: async (repository, jobId) => readJobLog(await clients.of(repository.name), repository, jobId),
     mergeRequest: async (request) => mergeRequest(await clients.of(request.repository.name), request),

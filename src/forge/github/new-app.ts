@@ -18,13 +18,13 @@ const permissions = {
 
 const events = [
   ...["check_run", "issue_comment", "issues", "pull_request", "pull_request_review"],
-  ...["pull_request_review_comment", "pull_request_review_thread", "push", "status"],
+  ...["pull_request_review_comment", "pull_request_review_thread", "push", "status", "workflow_run"],
 ] as const;
 
 /** GitHub wants an address even for a webhook that is switched off; nobody has this one. */
 const nowhere = "https://example.com/webhooks/github";
 
-/** Describes our App to GitHub. Without an address of ours, it is asked and sends nothing. */
+/** Describes our App to GitHub. Without our address, GitHub sends nothing and we poll it. */
 export function appManifest(from: {
   readonly redirectUrl: string;
   /** Where others reach this server; null: nowhere. */

@@ -1,5 +1,6 @@
 import { ForgeError, type ForgePlace, type News, type NewsItem } from "../port.ts";
 import type { GitHubClient } from "./client.ts";
+import { allPages } from "./pages.ts";
 import { placeOf } from "./repositories.ts";
 
 // GitHub's list of a repository's events has nearly the payloads of its webhooks. Checks are not in
@@ -18,15 +19,13 @@ const webhookOf: Readonly<Record<string, string>> = {
 /** See `Forge.readEvents`. */
 export async function readEvents(
   { request }: GitHubClient,
-  { name }: ForgePlace,
+  repository: ForgePlace,
   etag: string | null,
 ): Promise<News | null> {
-  const place = { ...placeOf(name), per_page: 100 };
-  const first = await unlessUnchanged(
-    request("GET /repos/{owner}/{repo}/events", { ...place, headers: conditional(etag) }),
-  );
+  const { route, place } = below(repository, "GET /repos/{owner}/{repo}/events");
+  const first = await unlessUnchanged(request(route, { ...place, per_page: 100, headers: conditional(etag) }));
   if (first === null) return null;
-  const items = first.data.flatMap(({ id, type, actor, payload, created_at: at }): NewsItem[] => {
+  const items = first.data.flatMap(({ id, type, actor, repo, payload, created_at: at }): NewsItem[] => {
     const event = webhookOf[type ?? ""];
     if (event === undefined) return [];
     const fields = payload as Record<string, unknown>;
@@ -34,7 +33,7 @@ export async function readEvents(
       ...fields,
       ...(event === "push" ? { after: fields.head } : {}),
       ...(event === "pull_request_review" && fields.action === "created" ? { action: "submitted" } : {}),
-      ...{ repository: { full_name: name }, sender: { login: actor.login } },
+      ...{ repository: { full_name: repo.name, id: repo.id }, sender: { login: actor.login } },
     };
     return [{ id, event, payload: told, at: new Date(at ?? 0) }];
   });
@@ -44,36 +43,53 @@ export async function readEvents(
 /** See `Forge.readCheckNews`. */
 export async function readCheckNews(
   { request }: GitHubClient,
-  { name }: ForgePlace,
+  at: ForgePlace,
   { sha, etags }: { sha: string; etags: readonly (string | null)[] },
 ): Promise<readonly (News | null)[]> {
-  const place = { ...placeOf(name), ref: sha, per_page: 100 };
   const [ofRuns = null, ofStatuses = null] = etags;
-  const repository = { full_name: name };
-  const runs = await unlessUnchanged(
-    request("GET /repos/{owner}/{repo}/commits/{ref}/check-runs", { ...place, headers: conditional(ofRuns) }),
-  );
-  const statuses = await unlessUnchanged(
-    request("GET /repos/{owner}/{repo}/commits/{ref}/statuses", { ...place, headers: conditional(ofStatuses) }),
-  );
-  const news = <Item extends { id: number | bigint }>(
-    event: string,
-    answer: { items: readonly Item[]; headers: Headers } | null,
-    payloadOf: (item: Item) => object,
-  ): News | null =>
-    answer && {
-      items: answer.items.map((item) => ({
-        ...{ id: `${event}:${item.id}`, event, at: new Date(0) },
-        payload: { repository, ...payloadOf(item) },
-      })),
-      ...{ etag: answer.headers.etag ?? null, pauseMs: 0 },
-    };
+  const repository = { full_name: at.name };
+  const checks = below(at, "GET /repos/{owner}/{repo}/commits/{ref}/check-runs");
+  const commit = { ...checks.place, ref: sha, per_page: 100 };
+  const runs = await unlessUnchanged(request(checks.route, { ...commit, headers: conditional(ofRuns) }));
+  const { route } = below(at, "GET /repos/{owner}/{repo}/commits/{ref}/statuses");
+  const statuses = await unlessUnchanged(request(route, { ...commit, headers: conditional(ofStatuses) }));
+  const news = (answer: { headers: Headers } | null, items: readonly NewsItem[]): News | null =>
+    answer && { items, etag: answer.headers.etag ?? null, pauseMs: 0 };
   return [
-    news("check_run", runs && { items: runs.data.check_runs, headers: runs.headers }, (run) => ({
-      ...{ action: run.status === "completed" ? "completed" : "created", check_run: run },
-    })),
-    news("status", statuses && { items: statuses.data, headers: statuses.headers }, (status) => ({ ...status, sha })),
+    news(runs, runs?.data.check_runs.map((run) => itemOfRun(repository, run)) ?? []),
+    news(statuses, statuses?.data.map((status) => itemOf("status", status.id, { repository, ...status, sha })) ?? []),
   ];
+}
+
+/** See `Forge.readSuite`. */
+export async function readSuite(
+  { request }: GitHubClient,
+  { name }: ForgePlace,
+  suiteId: number,
+): Promise<readonly NewsItem[]> {
+  const suite = { ...placeOf(name), check_suite_id: suiteId, per_page: 100 };
+  const path = "GET /repos/{owner}/{repo}/check-suites/{check_suite_id}/check-runs";
+  const runs = await allPages(async (page) => (await request(path, { ...suite, page })).data.check_runs);
+  return runs.map((run) => itemOfRun({ full_name: name }, run));
+}
+
+const itemOf = (event: string, id: number | bigint, payload: object): NewsItem => ({
+  ...{ id: `${event}:${id}`, event, payload, at: new Date(0) },
+});
+
+const itemOfRun = (repository: { full_name: string }, run: { id: number | bigint; status: string }): NewsItem =>
+  itemOf("check_run", run.id, {
+    ...{ repository, action: run.status === "completed" ? "completed" : "created", check_run: run },
+  });
+
+/**
+ * A route below the repository's id, to which GitHub leads callers with a former name, because that
+ * name may be another repository's.
+ */
+function below<Route extends string>({ id, name }: ForgePlace, route: Route) {
+  if (!/^\d+$/.test(id)) return { route, place: placeOf(name) };
+  const ofId = route.replace("/repos/{owner}/{repo}", `/repositories/${id}`) as Route;
+  return { route: ofId, place: {} as ReturnType<typeof placeOf> };
 }
 
 type Headers = Readonly<Record<string, string | number | undefined>> & { readonly etag?: string | undefined };

@@ -6,8 +6,8 @@ import { countRunnerSummary } from "./runner-summary.ts";
 import { countTap } from "./tap.ts";
 
 /**
- * Counts the tests from JUnit reports, or else from TAP, or else from a runner's summary. Null if
- * there is no count.
+ * Counts the tests from JUnit reports, otherwise from TAP, otherwise from a runner's summary. Null
+ * if there is no count.
  */
 export function countTests(output: string, junit: readonly { readonly xml: string }[]): TestCounts | null {
   const lines = outputLines(output);

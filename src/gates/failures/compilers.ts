@@ -33,7 +33,7 @@ export const compilerErrors: FailureReader = (lines) =>
     return [];
   });
 
-/** esbuild and vite: `✘ [ERROR] message`, then the place on a line of its own. */
+/** esbuild and vite: `✘ [ERROR] message`, then the place on its own line. */
 export const bundlerErrors: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const message = /^\s*(?:✘|X) \[ERROR\] (.+)$/.exec(line)?.[1];
@@ -49,7 +49,7 @@ export const bundlerErrors: FailureReader = (lines) =>
     ];
   });
 
-/** eslint's stylish format: a path on a line of its own, then `  5:3  error  message  rule`. */
+/** eslint's stylish format: a path on its own line, then `  5:3  error  message  rule`. */
 export const eslintErrors: FailureReader = (lines) => {
   let file = "";
   return lines.flatMap((line) => {

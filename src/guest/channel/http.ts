@@ -1,8 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Readable } from "node:stream";
 import { faultOf, GuestFault } from "../faults.ts";
 import type { GuestErrorBody } from "../protocol.ts";
 
 const maxJsonBytes = 64 * 1024 * 1024;
+/** How long a refused request may go on sending its body. */
+const restOfBodyMs = 5_000;
 
 /** One request with its parsed query. */
 export interface Exchange {
@@ -13,11 +16,19 @@ export interface Exchange {
   readonly signal: AbortSignal;
 }
 
+/**
+ * Yields a body's chunks. A reader that stops early leaves the rest to `sendFault`, because the
+ * refusal goes out on the same connection.
+ */
+export function chunksOf(body: Readable): AsyncIterable<Buffer> {
+  return { [Symbol.asyncIterator]: () => body.iterator({ destroyOnReturn: false }) };
+}
+
 /** Reads a whole body. Fails with 413 above `maxBytes`. */
 export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
+  for await (const chunk of chunksOf(request)) {
     sizeBytes += chunk.length;
     if (sizeBytes > maxBytes) throw new GuestFault(413, "too-large", `the body is larger than ${maxBytes} bytes`);
     chunks.push(chunk);
@@ -53,10 +64,32 @@ export function sendFault(request: IncomingMessage, response: ServerResponse, er
     return;
   }
   const fault = faultOf(error);
-  // The unread rest of the body would be taken for the next request.
-  if (!request.complete) response.setHeader("connection", "close");
-  const body: GuestErrorBody = { error: { code: fault.code, message: fault.message } };
-  sendJson(response, fault.status, body);
+  const answer: GuestErrorBody = { error: { code: fault.code, message: fault.message } };
+  if (request.complete) sendJson(response, fault.status, answer);
+  else sendEarly(request, response, fault.status, answer);
+}
+
+/**
+ * Answers a request whose body is still arriving. The connection ends afterwards, because the
+ * rest of the body would be taken for the next request. It ends only once the body has arrived or
+ * the caller is gone: closed earlier, it would be reset under the caller's next write, and the
+ * answer lost (RFC 9112, 9.6).
+ */
+function sendEarly(request: IncomingMessage, response: ServerResponse, status: number, answer: GuestErrorBody): void {
+  const body = Buffer.from(JSON.stringify(answer));
+  response.writeHead(status, {
+    "content-type": "application/json",
+    "content-length": body.length,
+    connection: "close",
+  });
+  response.write(body);
+  const end = (): void => {
+    clearTimeout(patience);
+    response.end();
+  };
+  const patience = setTimeout(end, restOfBodyMs);
+  request.on("close", end);
+  request.resume();
 }
 
 /** Returns a query parameter. Fails with 400 when it is missing. */

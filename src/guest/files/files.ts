@@ -13,6 +13,7 @@ import {
 import { link, lstat, readdir, rename, rmdir, stat, unlink } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { promisify } from "node:util";
+import { chunksOf } from "../channel/http.ts";
 import { GuestFault, systemCode } from "../faults.ts";
 import type { FileStat } from "../protocol.ts";
 import { guestFolder, openFile, segmentsOf, type Volume, type VolumeEntry } from "./confined-volume.ts";
@@ -67,8 +68,8 @@ export interface OwnFiles extends Files {
 }
 
 /**
- * Gives access to the files of a volume. Files being received lie in the guest's own folder, or
- * `beside` their target.
+ * Gives access to the files of a volume. Files being received are stored in the guest's own folder,
+ * or `beside` their target.
  */
 export function createFiles(volume: Volume, incoming: "own" | "beside" = "own"): OwnFiles {
   const locks = new Map<string, Promise<void>>();
@@ -134,7 +135,7 @@ async function openForReading(volume: Volume, path: string, entry: VolumeEntry, 
       throw new GuestFault(
         413,
         "too-large",
-        `${path} has ${stats.size} bytes, more than the requested maximum of ${maxBytes}`,
+        `${path} is ${stats.size} bytes, more than the requested maximum of ${maxBytes}`,
       );
     }
     return {
@@ -191,7 +192,7 @@ const writePart = promisify(write);
 
 async function receive(file: number, body: Readable): Promise<void> {
   let sizeBytes = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
+  for await (const chunk of chunksOf(body)) {
     sizeBytes += chunk.length;
     if (sizeBytes > maxFileBytes) throw new GuestFault(413, "too-large", "the file is larger than 1 GiB");
     for (let at = 0; at < chunk.length; ) at += (await writePart(file, chunk, at)).bytesWritten;

@@ -12,7 +12,7 @@ export async function makeFolder(path: string, mode = 0o777): Promise<void> {
   });
 }
 
-/** Makes the folders `names` inside of each other, the first one in `base`. */
+/** Makes the folders `names` inside each other, the first one in `base`. */
 export async function makeFolders(base: string, names: readonly string[]): Promise<void> {
   let path = base;
   for (const name of names) {

@@ -5,7 +5,7 @@ import { GuestFault } from "../faults.ts";
 import { segmentsOf } from "../files/confined-volume.ts";
 import type { FileWorker } from "../files/held-files.ts";
 import { giveTree, makeParent, setOwner } from "./ownership.ts";
-import { houseUser, type Users } from "./users.ts";
+import { type Users, wavesmithUser } from "./users.ts";
 
 /** The folders of a volume that belong to users. */
 export interface HeldFolders {
@@ -16,10 +16,10 @@ export interface HeldFolders {
   readonly worker: FileWorker;
 }
 
-/** Whether a path belongs to the house user, who does our own work. */
-const isHouse = (path: string): boolean => /^(repo|sync)(\/|$)/.test(path);
+/** Whether a path belongs to the user `wavesmith`, who does our own work. */
+const isOfWavesmith = (path: string): boolean => /^(repo|sync)(\/|$)/.test(path);
 /** Whether a folder is filled once by a job that may write it, and read by all jobs. */
-const isReadByAll = (path: string): boolean => isHouse(path) || /^setup-cache\//.test(path);
+const isReadByAll = (path: string): boolean => isOfWavesmith(path) || /^setup-cache\//.test(path);
 export const isCache = (path: string): boolean => /^cache(\/|$)/.test(path);
 
 /** Returns the user whose folder a path lies in, or is with `itself`; null for nobody's. */
@@ -35,12 +35,12 @@ export function holderOf({ root }: HeldFolders, path: string, itself = false): n
 
 /**
  * Returns the user who owns a path; null for folders of an earlier version or a restored volume,
- * which belong to the house user.
+ * which belong to the user `wavesmith`.
  */
 export function jobUserOf(folders: HeldFolders, path: string): number | null {
-  if (isHouse(path)) return houseUser;
+  if (isOfWavesmith(path)) return wavesmithUser;
   const uid = holderOf(folders, path, true);
-  return uid === houseUser ? null : uid;
+  return uid === wavesmithUser ? null : uid;
 }
 
 /** Gives the folder to the user, unless it lies in a folder that already belongs to a user. */
@@ -50,9 +50,9 @@ export async function takeFolder(folders: HeldFolders, path: string, uid: number
   if (segments.length === 0) throw new GuestFault(400, "path", "the volume's root cannot be given away");
   const outer = holderOf(folders, path);
   // In a folder of another user it may write only what that user allows.
-  if (outer !== null && (isHouse(path) || isCache(path) || outer === uid))
+  if (outer !== null && (isOfWavesmith(path) || isCache(path) || outer === uid))
     return void (await worker.ask(outer, { call: "make", path }));
-  if (outer !== null && outer !== houseUser)
+  if (outer !== null && outer !== wavesmithUser)
     throw new GuestFault(403, "forbidden", `${path} lies in another job's folder`);
   for (let depth = 1; depth < segments.length; depth += 1) makeParent(join(root, ...segments.slice(0, depth)));
   const target = join(root, path);
@@ -60,10 +60,10 @@ export async function takeFolder(folders: HeldFolders, path: string, uid: number
   const stats = lstatSync(target);
   if (!stats.isDirectory()) throw new GuestFault(400, "path", `${path} is not a folder`);
   if (stats.uid !== uid) {
-    if (users.isLiving(stats.uid) && stats.uid !== houseUser)
+    if (users.isLiving(stats.uid) && stats.uid !== wavesmithUser)
       throw new GuestFault(409, "running", `${path} belongs to a job that is still running`);
     await giveTree(target, uid, users.isLiving);
     if (isReadByAll(path)) setOwner(target, { uid, gid: uid, mode: 0o755 });
   }
-  if (uid !== houseUser) held.set(segments.join("/"), uid);
+  if (uid !== wavesmithUser) held.set(segments.join("/"), uid);
 }

@@ -2,7 +2,7 @@
 // GH1. What a job or command may write belongs to its user, and nobody else may enter it. The
 // folders above belong to root, so that nobody can replace another user's folder. Ownership in the
 // file system is the only record.
-// GH2. `repo` and `sync` belong to the house user: only our own commands work on them, and
+// GH2. `repo` and `sync` belong to the user `wavesmith`: only our own commands work on them, and
 // everybody may read `repo`.
 // GH3. Several jobs write `cache` and the tree that the tasks of a wave share. Each is open to a
 // group, whose members are the jobs that request it.
@@ -16,7 +16,7 @@ import { type HeldFolders, holderOf, isCache, jobUserOf, takeFolder } from "./he
 import { giveTree, removeHeld, setOwner } from "./ownership.ts";
 import type { Reaper } from "./reaper.ts";
 import { groupOf, type SharingParts, shareCache, shareFolder } from "./shared-folders.ts";
-import { createUsers, houseUser, type User, type Users } from "./users.ts";
+import { createUsers, type User, type Users, wavesmithUser } from "./users.ts";
 
 /** The folders that a job or command asks for. */
 export interface Wanted {
@@ -74,7 +74,7 @@ export async function openHolders({ volume, worker, reaper }: Parts): Promise<Ho
     const own = writable.filter((path) => !isCache(path) && !shared.includes(path));
     const candidates = own.length > 0 || writable.length > 0 ? own : [cwd];
     const owner = candidates.map((path) => jobUserOf(folders, path)).find((uid) => uid !== null);
-    const uid = owner ?? (writable.length === 0 ? houseUser : users.next());
+    const uid = owner ?? (writable.length === 0 ? wavesmithUser : users.next());
     for (const path of own) await takeFolder(folders, path, uid);
     const groups = new Set([...own, cwd].flatMap((path) => groupOf(folders, path)));
     if (writable.some(isCache)) groups.add(await shareCache(sharing));
@@ -105,7 +105,7 @@ export async function openHolders({ volume, worker, reaper }: Parts): Promise<Ho
         if (group === undefined) continue;
         await reaper.run({ uid, gid: uid, groups }, repairSharedScript, [at(path), String(uid), String(group)]);
       }
-      if (uid === houseUser) return;
+      if (uid === wavesmithUser) return;
       await sweepCommonFolders(uid);
       if (hasMemory(uid)) await reaper.run({ uid, gid: uid }, "ipcrm --all", []);
     },

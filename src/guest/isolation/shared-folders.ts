@@ -5,7 +5,7 @@ import { GuestFault } from "../faults.ts";
 import { type HeldFolders, jobUserOf, takeFolder } from "./held-folders.ts";
 import { giveTree } from "./ownership.ts";
 import type { Reaper } from "./reaper.ts";
-import { cacheGroup, houseUser } from "./users.ts";
+import { cacheGroup, wavesmithUser } from "./users.ts";
 
 // Folders that several jobs write are open to a group, whose members are those jobs.
 
@@ -34,10 +34,10 @@ export async function shareCache(parts: SharingParts): Promise<number> {
   const { root, users } = parts.folders;
   const cache = join(root, "cache");
   const stats = lstatSync(cache, { throwIfNoEntry: false });
-  if (stats?.gid === cacheGroup && stats.uid === houseUser) return cacheGroup;
+  if (stats?.gid === cacheGroup && stats.uid === wavesmithUser) return cacheGroup;
   await mkdir(cache, { recursive: true, mode: 0o700 });
-  await giveTree(cache, houseUser, users.isLiving);
-  return openTo(parts, { uid: houseUser, path: "cache", group: cacheGroup, mode: "3770" });
+  await giveTree(cache, wavesmithUser, users.isLiving);
+  return openTo(parts, { uid: wavesmithUser, path: "cache", group: cacheGroup, mode: "3770" });
 }
 
 /** Returns the group of a folder that is already shared. */

@@ -3,7 +3,7 @@
 // SW1. A launch is over when two sweeps of /proc in a row find none of its processes. Without /proc
 // (macOS) only its process group is ended.
 // SW2. Processes are stopped before they are killed. Stopped processes keep their pids, so a
-// program that forks faster than it can be killed reaches the process limit and comes to an end.
+// program that forks faster than it can be killed reaches the process limit and stops.
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

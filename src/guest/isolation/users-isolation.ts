@@ -25,7 +25,7 @@ import {
 } from "./isolation.ts";
 import { signalNumber, signalProcess } from "./processes.ts";
 import type { Reaper } from "./reaper.ts";
-import { houseUser, type User, type Users } from "./users.ts";
+import { type User, type Users, wavesmithUser } from "./users.ts";
 
 export interface UsersIsolationOptions {
   readonly root: string;
@@ -54,7 +54,7 @@ export function createUsersIsolation(options: UsersIsolationOptions): Isolation 
 
 function launchAsUser(options: UsersIsolationOptions, launch: Launch): Launched {
   const { users, reaper } = options;
-  const user = launch.user ?? { uid: houseUser, groups: [] };
+  const user = launch.user ?? { uid: wavesmithUser, groups: [] };
   const env = environmentOf(options, launch);
   const problem = findMissingProgram(options, launch.argv[0] ?? "", env.PATH ?? "");
   if (problem !== null) return neverStarted(problem);
@@ -69,7 +69,7 @@ function launchAsUser(options: UsersIsolationOptions, launch: Launch): Launched 
     return neverStarted(messageOf(error));
   }
   const { pid } = child;
-  const clears = launch.clears === true && user.uid !== houseUser;
+  const clears = launch.clears === true && user.uid !== wavesmithUser;
   let isOver = false;
   /** Signals the launch as root: it is still root's until it has become its user (UI3). */
   const signalAsRoot = (name: "SIGTERM" | "SIGKILL"): void => {
@@ -190,7 +190,7 @@ async function endOf(
   for (let round = 0; !(clears && isAlone()); round += 1) {
     const left = membersOf(uid, group);
     if (left.length === 0 && membersOf(uid, group).length === 0) return ending;
-    if (round > maxRounds && uid !== houseUser) break;
+    if (round > maxRounds && uid !== wavesmithUser) break;
     // Stopped first, so that a program that forks faster than it is killed ends at the process
     // limit.
     await reaper.signal(uid, "STOP", left);

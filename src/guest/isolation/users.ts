@@ -11,7 +11,7 @@ import { GuestFault, systemCode } from "../faults.ts";
  * The user who runs the guest's own commands on the volume, and owns the files of volumes of
  * earlier versions.
  */
-export const houseUser = 10_001;
+export const wavesmithUser = 10_001;
 /** The group that may write the caches that jobs share. */
 export const cacheGroup = 10_002;
 /** The real user of the process that kills other users' processes. */

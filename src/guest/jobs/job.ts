@@ -110,7 +110,11 @@ interface ActiveStage {
   /** Whether the stages after it wait for it. */
   isAwaited: boolean;
   intent: Intent | null;
+  /** Why the last probe did not find it ready. */
+  lack: string | null;
 }
+
+const spanText = (ms: number): string => (ms % 1_000 === 0 ? `${ms / 1_000} s` : `${ms} ms`);
 
 class Conductor implements GuestJob {
   readonly changes: ChangeNotifier;
@@ -251,7 +255,7 @@ class Conductor implements GuestJob {
       return null;
     }
     const settled = run.done.then((end) => this.#conclude(index, stage, { active, startedAt, end }));
-    const active: ActiveStage = { run, settled, isAwaited: true, intent: null };
+    const active: ActiveStage = { run, settled, isAwaited: true, intent: null, lack: null };
     this.#active.set(index, active);
     if (this.#interrupted !== null) this.#end(active, "interrupted", this.#interruptGraceMs);
     else if (this.#around.output.problem() !== null && stage.always !== true) this.#end(active, "output-failed", 0);
@@ -265,9 +269,11 @@ class Conductor implements GuestJob {
     const settled = active.settled.then(() => gone.abort());
     const signal = AbortSignal.any([gone.signal, this.#probes.signal, AbortSignal.timeout(stage.timeoutMs)]);
     while (this.#active.has(index) && active.intent === null) {
-      const isReady = await probeReady(this.#around, stage, signal);
+      const lack = await probeReady(this.#around, stage, signal);
       if (!this.#active.has(index) || active.intent !== null) break;
-      if (isReady) return this.#ledger.updateStage(index, { status: "ready" });
+      if (lack === null) return this.#ledger.updateStage(index, { status: "ready" });
+      // A probe that the deadline ended has learnt nothing.
+      if (!signal.aborted) active.lack = lack;
       if (performance.now() >= deadline) this.#end(active, "not-ready", ownGraceMs);
       else await Promise.race([settled, delay(probePauseMs)]);
     }
@@ -295,7 +301,7 @@ class Conductor implements GuestJob {
       truncated: end.output.truncated,
       outputStart: end.output.start,
       outputEnd: end.output.end,
-      error: end.error ?? (passed ? null : this.#reason(stage, active.intent)),
+      error: end.error ?? (passed ? null : this.#reason(stage, active, end)),
     });
     if (passed) return;
     this.#isCutShort ||= active.intent === "interrupted";
@@ -323,9 +329,11 @@ class Conductor implements GuestJob {
     }
   }
 
-  #reason(stage: StageSpec, intent: Intent | null): string | null {
-    if (intent === null) return stage.background === true ? `${stage.name} ended before the job did` : null;
-    if (intent === "not-ready") return `${stage.name} was not ready within ${stage.timeoutMs} ms`;
+  #reason(stage: StageSpec, { intent, lack }: ActiveStage, { exitCode, signal }: StageEnd): string | null {
+    if (intent === null && stage.background !== true) return null;
+    if (intent === null) return `${stage.name} ended before the job did (${signal ?? `exit ${exitCode}`})`;
+    const last = lack === null ? "" : `: ${lack}`;
+    if (intent === "not-ready") return `${stage.name} was not ready within ${spanText(stage.timeoutMs)}${last}`;
     if (intent === "background-ended") return `ended, because the background stage ${this.#endedBackground} had ended`;
     if (intent === "output-failed") return this.#around.output.problem();
     if (intent === "interrupted") return this.#interrupted?.reason ?? null;

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { systemCode } from "../faults.ts";
 
-const pipesPerCall = 64;
+const pipesPerCall = 16;
 
 export interface Pipe {
   /** The program's end; close it here once the program has started. */

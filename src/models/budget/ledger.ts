@@ -90,7 +90,7 @@ async function tenantSpent({ store, tenantLimits }: LedgerParts, tenantId: strin
 const raise = "an operator can raise that with `wavesmith tenants limit`";
 const noLimits: TenantLimits = { builds: null, tasks: null, sandboxes: null, usd: null };
 
-/** Waits until the budget has room for a call; until then the call has a row of its own. */
+/** Waits until the budget has room for a call; until then the call has its own row. */
 async function waitForRoom(
   parts: LedgerParts,
   queue: BudgetQueue,

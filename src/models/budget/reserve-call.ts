@@ -62,7 +62,8 @@ export async function reserveOrWait(
     isWhole(locked) || locked.reservedTokens === 0 ? locked : await parts.settleGone(transaction, locked);
   const least = Math.min(reservation.leastOutputTokens, reservation.outputTokens);
   const unreserved = { ...spending, reservedTokens: 0, reservedMicroUsd: 0 };
-  if (grantable(reservation, price, unreserved) < least) return refused(overText(owner, spending));
+  if (grantable(reservation, price, unreserved) < least)
+    return refused(overText(reservation, { price, spending, outputTokens: least }));
   if (!isWhole(spending) && spending.reservedTokens > 0)
     return recordWaitingCall(transaction, parts, { reservation, waitingId });
   const outputTokens = grantable(reservation, price, spending);
@@ -156,10 +157,24 @@ const roomLeft = ({ budget }: ModelOwner, row: BuildSpendingRow): Room => ({
   microUsd: (budget.usd ?? Number.POSITIVE_INFINITY) * micro - row.spentMicroUsd - row.reservedMicroUsd,
 });
 
-function overText({ budget }: ModelOwner, { spentTokens, spentMicroUsd }: BuildSpendingRow): string {
-  const parts = [
-    ...(budget.tokens === null ? [] : [`${spentTokens} of ${budget.tokens} tokens`]),
-    ...(budget.usd === null ? [] : [`${(spentMicroUsd / micro).toFixed(2)} of ${budget.usd.toFixed(2)} USD`]),
-  ];
-  return `${parts.join(" and ")} are spent: no room for this call`;
+/** Says what is spent, and what the call may take at least. */
+function overText(
+  reservation: Reservation,
+  { price, spending, outputTokens }: { price: Price | null; spending: BuildSpendingRow; outputTokens: number },
+): string {
+  const { budget } = reservation.owner;
+  const spent: string[] = [];
+  const wanted: string[] = [];
+  if (budget.tokens !== null) {
+    spent.push(`${spending.spentTokens} of ${budget.tokens} tokens`);
+    wanted.push(`${reservation.inputTokens + outputTokens} tokens`);
+  }
+  if (budget.usd !== null) {
+    spent.push(`${usdText(spending.spentMicroUsd)} of ${budget.usd.toFixed(2)} USD`);
+    if (price !== null) wanted.push(`${usdText(costMicroUsd(price, worst(reservation, outputTokens)))} USD`);
+  }
+  const room = wanted.length === 0 ? "" : `, which may take ${wanted.join(" and ")}`;
+  return `${spent.join(" and ")} are spent: no room for this call${room}`;
 }
+
+const usdText = (microUsd: number): string => (microUsd / micro).toFixed(2);

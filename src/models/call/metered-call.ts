@@ -4,13 +4,14 @@
 // ends.
 
 import type { IncomingMessage } from "node:http";
-import { messageOf } from "../../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { present } from "../../domain/known.ts";
 import { leastOutputOf, limitBody, outputLimitOf, usualOutputTokens } from "../apis.ts";
 import type { FindLimits } from "../limits.ts";
 import type { Cassette, CassetteAnswer, CassetteCall, ModelLedger, Settlement } from "../port.ts";
 import { Refusal } from "../refusal.ts";
 import { offersTools } from "../requests/offered-tools.ts";
+import { fieldsOf } from "../requests/parts.ts";
 import { type Backoff, isBusyStatus, isFailingStatus } from "./backoff.ts";
 import type { Measured } from "./measure.ts";
 import { type ProviderCall, requestedWait, send } from "./provider-call.ts";
@@ -80,8 +81,8 @@ function onHangUp(call: ProviderCall, callback: () => void): void {
 }
 
 /**
- * Returns the longest answer that a call may have: what it names, or else the usual, but no more
- * than its model's window can hold. opencode asks for 32,000 tokens whatever the window.
+ * Returns the longest answer that a call may have: the one it names, otherwise the usual one, but
+ * no more than its model's window can hold. opencode asks for 32,000 tokens whatever the window.
  */
 async function longestAnswer(
   { findLimits }: CallParts,
@@ -128,7 +129,7 @@ export async function passOn(
   const { backoff, cassette } = parts;
   const { owner, provider, path } = call;
   const cassetteCall: CassetteCall = { owner: owner.name, provider: provider.name, path, body };
-  const recordedAnswer = (await cassette?.find(cassetteCall)) ?? null;
+  const recordedAnswer = await findRecorded(cassette, cassetteCall);
   if (recordedAnswer !== null) return replay(call, recordedAnswer);
   const begun = performance.now();
   const hasTime = (ms: number): boolean => performance.now() - begun < ms;
@@ -156,6 +157,18 @@ export async function passOn(
       return relay(call, reply, cassette === null ? null : (answered) => keepAnswer(parts, cassetteCall, answered));
     }
   }
+}
+
+/**
+ * Finds the recorded answer. A recording lacks the calls that their agent did not wait for, such as
+ * Codex's for a session's title, so a missing call beside the work is refused without a warning.
+ */
+async function findRecorded(cassette: Cassette | null, call: CassetteCall): Promise<CassetteAnswer | null> {
+  if (cassette === null) return null;
+  return cassette.find(call).catch((error: unknown) => {
+    const isBeside = error instanceof WavesmithError && error.code === "not-found" && !offersTools(fieldsOf(call.body));
+    throw isBeside ? new Refusal(502, error.message) : error;
+  });
 }
 
 /** Sends the call; null if the provider cannot be reached and the caller wants to try again. */

@@ -114,10 +114,12 @@ async function* maskCredentials(reply: IncomingMessage, { headers }: ModelProvid
   );
 }
 
+/** Answers with a recording. */
 export function replay(call: ProviderCall, { status, headers, body }: CassetteAnswer): Settlement {
   const reader = createUsageReader(headers["content-type"] ?? "");
   const chunk = Buffer.from(body);
   reader.take(chunk);
+  call.readEnding = () => reader.ending();
   call.response.writeHead(status, headers);
   const isStream = /event-stream/.test(headers["content-type"] ?? "");
   call.response.write(call.hidesUsage && isStream ? createUsageFilter()(chunk) : chunk);

@@ -35,7 +35,7 @@ const geminiSchema = z.object({
 
 export type ReadEnding = Extract<CallEnding, "whole" | "limit" | "broken" | "unreadable">;
 
-/** Whether the model came to its end, even if that was its output limit. */
+/** Whether the model finished, even if at its output limit. */
 export const isComplete = (ending: ReadEnding): boolean => ending === "whole" || ending === "limit";
 
 /** Reads an answer as it passes, without changing or delaying it. */

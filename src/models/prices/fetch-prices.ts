@@ -46,7 +46,7 @@ async function fetchJson(url: string): Promise<unknown> {
     let sizeBytes = 0;
     for await (const chunk of response.body ?? []) {
       sizeBytes += chunk.length;
-      if (sizeBytes > maxListBytes) throw new Error("it is above 32 MiB");
+      if (sizeBytes > maxListBytes) throw new Error("it is larger than 32 MiB");
       chunks.push(chunk);
     }
     return JSON.parse(Buffer.concat(chunks).toString("utf8"));

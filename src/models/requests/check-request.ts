@@ -28,7 +28,7 @@ export function refusedPart(request: CheckedRequest, allowed: ProviderTools): st
   const part = outsideParts(request).find(({ tool }) => tool === null || !allowed.includes(tool));
   if (part === undefined) return null;
   const way = part.tool === null ? "network: open" : `modelTools: [${part.tool}]`;
-  return `${part.part} is not forwarded, because a provider may do nothing outside of this call. Allow it in the plan with ${way}`;
+  return `${part.part} is not forwarded, because a provider may do nothing outside this call. Allow it in the plan with ${way}`;
 }
 
 const checks = { messages: checkMessages, chat: checkChat, responses: checkResponses, gemini: checkGemini } as const;

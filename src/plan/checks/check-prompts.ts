@@ -20,7 +20,7 @@ export function checkPrompts(plan: unknown, files: PlanFiles, sink: FaultSink): 
   }
 }
 
-/** Checks that a role with a prompt of its own has only one job, a task or a gate's checks. */
+/** Checks that a role with its own prompt has only one job, a task or a gate's checks. */
 function checkSingleUse(plan: unknown, role: string, path: PlanPath, sink: FaultSink): void {
   const task = asList(asRecord(plan).tasks)
     .map(asRecord)

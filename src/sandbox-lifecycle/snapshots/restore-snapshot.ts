@@ -15,7 +15,7 @@ export interface RestoreOptions {
 
 /**
  * Replaces the project's volume with a kept snapshot. The sandbox stops, and its next use starts
- * it. Fails with `conflict` while a build or a job is at work, and with `archive` when the checksum
+ * it. Fails with `conflict` while a build or a job is running, and with `archive` when the checksum
  * differs; a failure changes nothing.
  */
 export async function restoreSnapshot(

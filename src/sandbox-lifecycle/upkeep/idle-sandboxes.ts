@@ -107,9 +107,23 @@ async function endIdle(ports: LifecyclePorts, row: SandboxRow, end: End): Promis
  * Takes a snapshot. A failure does not keep the sandbox running, because its volume stays anyway.
  */
 async function snapshotFirst(ports: LifecyclePorts, row: SandboxRow): Promise<void> {
+  if (await hasSnapshotSinceWork(ports, row)) return;
   await takeSnapshotAlone(ports, row, { reason: "idle" }).catch((error: unknown) =>
     ports.log.warn(`no snapshot was taken of sandbox ${row.id} before its idle stop: ${messageOf(error)}`),
   );
+}
+
+/**
+ * Whether an earlier try to stop the sandbox took a snapshot and nothing has worked in it since.
+ * Such a try ends without the stop when somebody else holds the sandbox's lock.
+ */
+async function hasSnapshotSinceWork(ports: LifecyclePorts, row: SandboxRow): Promise<boolean> {
+  const newest = { by: "createdAt", descending: true } as const;
+  const last = await ports.store.snapshots.find({ sandboxId: row.id, state: "kept" }, newest);
+  const health = last === null ? null : await healthOf(ports, row);
+  if (last === null || health === null) return false;
+  const workedAt = ports.clock.now().getTime() - health.idleMs;
+  return last.createdAt.getTime() > Math.max(workedAt, row.usedAt.getTime());
 }
 
 async function endAlone(ports: LifecyclePorts, row: SandboxRow, end: End): Promise<boolean> {

@@ -1,6 +1,6 @@
 import type { ProjectId } from "../../domain/ids.ts";
 import type { EgressDenials } from "../port.ts";
-import { type EgressDecision, readDecisions } from "./decisions.ts";
+import { type EgressDecision, readDecisions } from "./decision-log.ts";
 import { decisionsOf } from "./egress.ts";
 import { usualPorts } from "./rules.ts";
 import { targetText } from "./target.ts";

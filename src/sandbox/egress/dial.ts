@@ -41,7 +41,7 @@ export async function dial(target: Target, { rules, lookup, connectMs }: DialOpt
     addresses = target.isAddress ? [target.host] : await lookup(target.host);
   } catch (error) {
     const problem = codeOf(error);
-    return { failure: { status: 502, line: `${target.host} is allowed and has no address: ${problem}`, problem } };
+    return { failure: { status: 502, line: `${target.host} is allowed but has no address: ${problem}`, problem } };
   }
   const permitted = rules.permitted(target, addresses);
   if ("line" in permitted) return { refusal: permitted };

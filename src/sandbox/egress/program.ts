@@ -12,7 +12,7 @@ export interface EgressProgram {
 }
 
 /**
- * Returns the proxy's program: the compiled one beside us, else one bundled from sources into
+ * Returns the proxy's program: the compiled one beside us, otherwise one bundled from sources into
  * `cacheDir`.
  */
 export async function egressProgram(cacheDir: string): Promise<EgressProgram> {

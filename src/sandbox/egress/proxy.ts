@@ -9,7 +9,7 @@
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import type { DecisionLog } from "./decisions.ts";
+import type { DecisionLog } from "./decision-log.ts";
 import { dial, type Lookup } from "./dial.ts";
 import { headersFor, responseHeaders } from "./headers.ts";
 import type { Rules } from "./rules.ts";

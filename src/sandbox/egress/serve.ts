@@ -12,7 +12,7 @@ import { chmodSync, constants, openSync, readSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { parseArgs } from "node:util";
 import type { NetworkPolicy } from "../../domain/sandbox/network.ts";
-import { createDecisionLog } from "./decisions.ts";
+import { createDecisionLog } from "./decision-log.ts";
 import { systemLookup } from "./dial.ts";
 import { createProxy } from "./proxy.ts";
 import { createRules, type Rules } from "./rules.ts";
@@ -97,7 +97,7 @@ function createAlive(hash: () => string, { firstMs, lostMs }: { firstMs: number;
   let timer = setTimeout(() => process.exit(0), firstMs);
   const server = createServer((socket) => {
     socket.on("error", () => socket.destroy());
-    // A client that only asks for the policy writes nothing, and is no sandbox.
+    // A client that only asks for the policy writes nothing, and is not a sandbox.
     socket.once("data", () => {
       held += 1;
       clearTimeout(timer);

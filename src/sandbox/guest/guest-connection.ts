@@ -25,7 +25,7 @@ export interface GuestCall {
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
   /**
-   * Whether repeating the call is safe; then a pooled connection that turned out closed is no
+   * Whether repeating the call is safe; then a pooled connection that turned out closed is not a
    * failure.
    */
   readonly repeatable?: boolean;
@@ -91,7 +91,7 @@ export async function readReply(reply: GuestReply, maxBytes: number): Promise<Bu
     for await (const chunk of reply.body as AsyncIterable<Buffer>) {
       sizeBytes += chunk.length;
       if (sizeBytes > maxBytes)
-        throw new WavesmithError("guest-protocol", `the guest's answer is above ${maxBytes} bytes`);
+        throw new WavesmithError("guest-protocol", `the guest's answer is larger than ${maxBytes} bytes`);
       chunks.push(chunk);
     }
   } catch (error) {
@@ -132,7 +132,7 @@ function begin(agent: Agent, call: GuestCall): { request: ClientRequest; reply: 
   };
   const request = httpRequest(options);
   const late = (): void => {
-    request.destroy(new Error(`nothing was heard for ${deadlineMs} ms`));
+    request.destroy(new Error(`no answer for ${deadlineMs} ms`));
   };
   request.setTimeout(deadlineMs, late);
   // Without a socket there is no socket timeout yet.
@@ -166,7 +166,7 @@ function upgrade(agent: Agent, call: GuestCall, name: string): Promise<Duplex> {
     const headers = { host: "guest", connection: "Upgrade", upgrade: "tcp" };
     const request = httpRequest({ agent, method: call.method, path: call.path, headers });
     const late = (): void => {
-      request.destroy(new Error(`nothing was heard for ${call.deadlineMs} ms`));
+      request.destroy(new Error(`no answer for ${call.deadlineMs} ms`));
     };
     request.setTimeout(call.deadlineMs, late);
     // Every byte of a slow header counts as activity.

@@ -14,7 +14,7 @@ export const sandboxPrograms: Readonly<Record<string, string>> = programs.source
 
 /**
  * Returns the path of the guest as one file, with the agents' programs beside it: the built
- * package's own, else bundled from sources, once per content, into the checkout's cache or
+ * package's own, otherwise bundled from sources, once per content, into the checkout's cache or
  * `cacheDir`. Safe from two processes at once.
  */
 export async function guestProgram(cacheDir: string): Promise<string> {
@@ -78,7 +78,9 @@ export async function bundle(entry: string): Promise<Uint8Array> {
   try {
     const { build } = await import("esbuild");
     const options = programs.options as BuildOptions; // A test compares the bytes with the package's.
-    const result = await build({ ...options, entryPoints: [entry], write: false });
+    // The bytes hold paths from this folder; by default it is the caller's.
+    const absWorkingDir = fileURLToPath(root);
+    const result = await build({ ...options, absWorkingDir, entryPoints: [entry], write: false });
     const [file] = result.outputFiles ?? [];
     if (file === undefined) throw new Error("esbuild gave no output");
     return file.contents;

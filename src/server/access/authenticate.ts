@@ -1,7 +1,7 @@
 import type { HonoRequest, MiddlewareHandler } from "hono";
 import type { Caller } from "../../domain/access.ts";
 import { problem } from "../problem.ts";
-import type { Callers } from "./callers.ts";
+import type { Callers } from "./keys-and-sessions.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
 // AU1. A browser sends its cookie with every request to this host, whatever page made it and to

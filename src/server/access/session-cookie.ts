@@ -1,5 +1,5 @@
 import { parse } from "hono/utils/cookie";
-import type { SessionProof, Token } from "./callers.ts";
+import type { SessionProof, Token } from "./keys-and-sessions.ts";
 
 type CookieHeaders = Readonly<Record<string, string>>;
 

@@ -3,7 +3,7 @@ import { diffSpan, maxDiffBytes } from "../../api/diff-span.ts";
 import { editablePlanText } from "../../api/editable-plan.ts";
 import { openQuestions } from "../../api/questions.ts";
 import { currentWave, phaseOf, waveOfWaitingPlan } from "../../api/waiting.ts";
-import type { BuildView, GateView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, GateView } from "../../coordinator/build/build-view.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { getKnown } from "../../domain/known.ts";
 import { gateRunReply, inboxReply, planReply } from "./build-replies.ts";

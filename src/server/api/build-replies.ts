@@ -1,5 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { checkStates } from "../../domain/forge.ts";
+import { evidenceSchema } from "../../domain/gate/finding.ts";
 import { buildStatusSchema, severitySchema } from "../../domain/status.ts";
 
 // A build and its parts, as replies show them; src/api/ makes them.
@@ -113,25 +114,7 @@ export const buildReply = z
   .openapi("Build");
 
 const evidenceReply = z
-  .looseObject({
-    sha: z.string(),
-    command: z.string().nullable(),
-    exitCode: z.number().nullable(),
-    signal: z.string().nullable(),
-    timedOut: z.boolean(),
-    durationMs: z.number(),
-    outputTail: z.string(),
-    tests: z
-      .object({
-        total: z.number(),
-        passed: z.number(),
-        failed: z.number(),
-        skipped: z.number(),
-        source: z.string(),
-      })
-      .nullable(),
-    notes: z.array(z.string()),
-  })
+  .looseObject(evidenceSchema.omit({ firstLook: true, added: true }).shape)
   .openapi("GateEvidence");
 
 export const gateRunReply = z

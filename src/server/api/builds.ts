@@ -3,7 +3,9 @@ import { buildIdsLike, buildListJson, spentInAll } from "../../api/build-list.ts
 import { statusJson } from "../../api/build-status.ts";
 import { viewJson } from "../../api/view-json.ts";
 import { waitingPlanName } from "../../api/waiting-plan.ts";
-import { type BuildView, buildAhead, createBuildReader } from "../../coordinator/build/read-build.ts";
+import type { BuildView, StatusView } from "../../coordinator/build/build-view.ts";
+import { buildAhead, createBuildReader, readStatus } from "../../coordinator/build/read-build.ts";
+import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
 import { buildReply, buildStatus, moment, spentSumReply } from "./build-replies.ts";
@@ -17,7 +19,6 @@ import {
   pageOf,
   pageQuery,
 } from "./endpoint.ts";
-import { findProject } from "./projects.ts";
 
 export type ViewedBuild = BuildView["build"];
 
@@ -46,19 +47,22 @@ export async function getBuild({ ports: { store } }: ServedApp, id: string): Pro
 
 /** Reads a build with its tasks and waves. Fails with `not-found`. */
 export async function readBuild(app: ServedApp, id: string): Promise<BuildView> {
-  await getBuild(app, id);
-  return createBuildReader(app.ports.store, id).read();
+  return createBuildReader(app.ports.store, id).read(await getBuild(app, id));
 }
 
 /** Where the server keeps a build's project, and the plan that waits for approval. */
-function placesOf({ ports }: ServedApp, view: BuildView): { repository: string; planFile: string | null } {
+function placesOf({ ports }: ServedApp, view: StatusView): { repository: string; planFile: string | null } {
   const name = waitingPlanName(view);
   const repository = ports.workspace.repositoryPath(view.build.projectId);
   return { repository, planFile: name === null ? null : ports.planFiles.path(name) };
 }
 
+/** Shows a build as it is now. Fails with `not-found`. */
+export const showStatus = async (app: ServedApp, id: string) =>
+  showBuild(app, await readStatus(app.ports.store, id, await getBuild(app, id)));
+
 /** A build as `status --json` prints it, and what only a server's client needs. */
-export function showBuild(app: ServedApp, view: BuildView) {
+function showBuild(app: ServedApp, view: StatusView) {
   const { id, projectId, requestedBy, metadata } = view.build;
   const facts = { ...placesOf(app, view), interrupted: false, isServed: true, now: app.ports.clock.now() };
   return { id, projectId, requestedBy, metadata, ...statusJson(view, facts) };
@@ -80,7 +84,8 @@ export function buildEndpoints({ app }: ApiContext): Endpoint[] {
       reply: pageOf(buildRowReply).extend({ spent: spentSumReply }),
       async handle({ query: { cursor, limit, project, status: wanted, id: start } }) {
         const where = {
-          ...(project === undefined ? {} : { projectId: (await findProject(app, project)).id }),
+          // By its id or name. As on a data directory, an unknown project has no builds.
+          ...(project === undefined ? {} : { projectId: [project, projectIdFor(app.tenant.tenant, project)] }),
           ...(wanted === undefined ? {} : { status: wanted }),
           ...(start === undefined ? {} : { id: await buildIdsLike(store, start) }),
         };
@@ -95,7 +100,7 @@ export function buildEndpoints({ app }: ApiContext): Endpoint[] {
       summary: "Show a build with its waves and tasks",
       params: idParams,
       reply: buildReply,
-      handle: async ({ params }) => ({ body: showBuild(app, await readBuild(app, params.id)) }),
+      handle: async ({ params }) => ({ body: await showStatus(app, params.id) }),
     }),
     endpoint("get /builds/{id}/view", {
       summary: "Show all of a build that the command line shows; its fields may change with each release",

@@ -1,5 +1,6 @@
 import type { z } from "@hono/zod-openapi";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { schemaWording } from "./schema-wording.ts";
 
 export function parseJson(text: string): unknown {
   try {
@@ -19,10 +20,15 @@ export function checked<Schema extends z.ZodType>(schema: Schema, value: unknown
     throw new WavesmithError("usage", `${where} has the key __proto__`);
   const fault = faultIn(value);
   if (fault !== null) throw new WavesmithError("usage", `${where} ${fault}`);
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { error: schemaWording });
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map((issue) => `${issue.path.join(".") || where}: ${issue.message}`);
-  throw new WavesmithError("usage", issues.slice(0, 20).join("; "), { remedy: "see /docs" });
+  const faults = parsed.error.issues.map(({ code, path, message }) =>
+    // The words of our own check of a whole value are a sentence.
+    code === "custom" && path.length === 0 ? message : `${path.join(".") || where} ${message}`,
+  );
+  throw new WavesmithError("usage", faults.slice(0, 20).join("; "), {
+    remedy: "/openapi.json shows what each route takes",
+  });
 }
 
 /** Walks without recursion, because a body of 4 MB can nest two million levels deep. */

@@ -4,7 +4,8 @@ import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Caller, Scope } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Callers } from "../access/callers.ts";
+import type { Callers } from "../access/keys-and-sessions.ts";
+import type { OpenIdSignIn } from "../access/open-id.ts";
 import type { RateLimit } from "../access/rate-limit.ts";
 import type { SessionCookie } from "../access/session-cookie.ts";
 import type { ServedApp, ServedMachine } from "../port.ts";
@@ -12,6 +13,8 @@ import type { ServedApp, ServedMachine } from "../port.ts";
 export interface ApiContext {
   readonly callers: Callers;
   readonly cookie: SessionCookie;
+  /** Null where people sign in with keys only. */
+  readonly openId: OpenIdSignIn | null;
   readonly rateLimit: RateLimit;
   readonly app: ServedApp;
   /** Where others reach the server; null for the address that it listens on. */
@@ -60,7 +63,7 @@ export interface Endpoint {
   /** As OpenAPI writes it: `/builds/{id}`. */
   readonly path: string;
   readonly summary: string;
-  /** The scope that its key needs. `nothing`: it needs no key. */
+  /** The scope that the caller's key needs; `nothing`: no key is needed. */
   readonly needs: Scope | "nothing";
   readonly params: z.ZodObject;
   readonly query: z.ZodObject;
@@ -117,10 +120,10 @@ export interface PlanBody {
 }
 
 /** Defines a route whose body is a plan in YAML or JSON. */
-export const planEndpoint = <Params extends z.ZodObject = None>(
+export const planEndpoint = <Params extends z.ZodObject = None, Query extends z.ZodObject = None>(
   place: string,
-  spec: Omit<Spec<Params, None, z.ZodType<PlanBody>>, "body" | "query">,
-): Endpoint => ({ ...endpoint<Params, None, z.ZodType<PlanBody>>(place, spec), body: { plan: true } });
+  spec: Omit<Spec<Params, Query, z.ZodType<PlanBody>>, "body">,
+): Endpoint => ({ ...endpoint<Params, Query, z.ZodType<PlanBody>>(place, spec), body: { plan: true } });
 
 /** Defines a route whose body is a stream of bytes of this media type, without the usual limit. */
 export const uploadEndpoint = <Params extends z.ZodObject = None, Query extends z.ZodObject = None>(
@@ -134,7 +137,7 @@ export const idParams = z.strictObject({ id: z.string().min(1).max(100) });
 /** The person who says or decides something: the field `by` of a body. */
 export const personName = z.string().trim().min(1).max(200).default("the API");
 
-/** The query of a list: where to go on, and how many at most. */
+/** The query of a list: where to continue, and how many items at most. */
 export const pageQuery = z.strictObject({
   cursor: z.string().max(200).optional(),
   limit: z.coerce.number().int().min(1).max(200).default(50),
@@ -173,18 +176,18 @@ export function cursorValue<Kind extends "string" | "number">(
   });
 }
 
-/** Sends JSON with an ETag, or 304 if the client has it. */
+/** Sends JSON with an ETag, or 304 if the client has it. A large text is turned into bytes once. */
 export function jsonReply(context: Context, { status = 200, headers = {}, body }: ApiReply): Response {
-  const text = JSON.stringify(body);
+  const bytes = Buffer.from(JSON.stringify(body));
   if (context.req.method !== "GET") {
-    return new Response(text, { status, headers: { "content-type": "application/json", ...headers } });
+    return new Response(bytes, { status, headers: { "content-type": "application/json", ...headers } });
   }
-  const etag = headers.etag ?? `"${createHash("sha256").update(text).digest("base64url").slice(0, 27)}"`;
+  const etag = headers.etag ?? `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 27)}"`;
   const known = context.req.header("if-none-match") ?? "";
   const common = { etag, "cache-control": "private, no-cache", ...headers };
   const isKnown = known.split(",").some((one) => one.trim().replace(/^W\//, "") === etag || one.trim() === "*");
   if (isKnown) return new Response(null, { status: 304, headers: common });
-  return new Response(text, { status, headers: { "content-type": "application/json", ...common } });
+  return new Response(bytes, { status, headers: { "content-type": "application/json", ...common } });
 }
 
 /** Sends committed events now; what this cannot send, the reconciler sends later. */

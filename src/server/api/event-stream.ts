@@ -1,6 +1,5 @@
-import { messageOf } from "../../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { problemWith } from "../problem.ts";
-import { type Bell, createBell } from "./bell.ts";
 import type { ApiCall, ApiContext } from "./endpoint.ts";
 
 // LF1. A stream asks for the next events only when its client has taken the last ones, so a client
@@ -24,8 +23,8 @@ export interface StreamPart {
 }
 
 export interface StreamSource {
-  /** Returns what came since the last call. */
-  next(): Promise<StreamPart>;
+  /** Returns what came since the last call; at once if it is at hand. */
+  next(): StreamPart | Promise<StreamPart>;
   stop(): void;
 }
 
@@ -52,73 +51,127 @@ export function eventStream(
   openStreams += 1;
   const ended = new AbortController();
   const signal = AbortSignal.any([gone, stopping, ended.signal]);
-  const bell = createBell();
-  const source = open(bell.ring);
-  const unread = createPatience(4 * heartbeatMs, hangUp);
-  signal.addEventListener(
-    "abort",
-    () => {
-      openStreams -= 1;
-      source.stop();
-      bell.ring();
+  let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  const end = (): void => ended.abort();
+  const pump = createPump(open, {
+    ...{ heartbeatMs, isAllowed, hangUp, end },
+    send: (bytes) => controller?.enqueue(bytes),
+    fail(error) {
+      warn(`a stream of events ended: ${messageOf(error)}`);
+      end();
     },
-    { once: true },
-  );
-  let isCancelled = false; // A cancelled stream is closed already.
-  const end = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
-    ended.abort();
-    if (!isCancelled) controller.close();
-  };
-  let askedAt = performance.now();
-  const mayRead = async (): Promise<boolean> => {
-    if (performance.now() - askedAt < heartbeatMs) return true;
-    askedAt = performance.now();
-    return isAllowed();
-  };
-  const send = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
-    const next = await nextBytes(source, { bell, signal, heartbeatMs });
-    const bytes = (await mayRead()) ? next : null;
-    if (bytes === null) return end(controller);
-    if (isCancelled) return;
-    unread.begin();
-    controller.enqueue(bytes);
+  });
+  const close = (): void => {
+    openStreams -= 1;
+    pump.stop();
+    controller?.close();
   };
   const stream = new ReadableStream<Uint8Array>(
     {
-      pull(controller) {
-        unread.end();
-        return send(controller).catch((error: unknown) => {
-          warn(`a stream of events ended: ${messageOf(error)}`);
-          end(controller);
-        });
+      start(own) {
+        controller = own;
       },
-      cancel: () => {
-        unread.end();
-        isCancelled = true;
-        ended.abort();
+      pull: () => pump.pull(),
+      cancel() {
+        controller = undefined; // A cancelled stream is closed already.
+        end();
       },
     },
     { highWaterMark: 1 },
   );
+  if (signal.aborted) close();
+  else signal.addEventListener("abort", close, { once: true });
   const headers = { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" };
   return new Response(stream, { headers });
 }
 
-/** Waits for events, or until a heartbeat is due; null when the stream is over. */
-async function nextBytes(
-  source: StreamSource,
-  { bell, signal, heartbeatMs }: { bell: Bell; signal: AbortSignal; heartbeatMs: number },
-): Promise<Uint8Array | null> {
-  const heartbeatAt = performance.now() + heartbeatMs;
-  while (!signal.aborted) {
-    const { bytes, hasMore, isOver } = await source.next();
-    if (bytes.length > 0) return bytes;
-    if (isOver) return null;
-    const leftMs = heartbeatAt - performance.now();
-    if (leftMs <= 0) return heartbeat;
-    await bell.rung(hasMore ? soonMs : Math.min(pollMs, leftMs));
-  }
-  return null;
+interface Sink extends Pick<Reader, "isAllowed" | "hangUp"> {
+  readonly heartbeatMs: number;
+  send(bytes: Uint8Array): void;
+  end(): void;
+  fail(error: unknown): void;
+}
+
+/**
+ * Sends the parts of a source, one at each `pull`. It makes no promise and no timer for a part that
+ * the source has at hand: hundreds of followers take twenty parts a second each.
+ */
+function createPump(open: (wake: () => void) => StreamSource, sink: Sink): { pull(): void; stop(): void } {
+  const { heartbeatMs } = sink;
+  let isPulled = false;
+  /** A look at the source, or a question about the caller, has not been answered yet. */
+  let isWaiting = false;
+  let isWoken = false;
+  let isStopped = false;
+  let sentAt = performance.now();
+  let askedAt = sentAt;
+  let soon: NodeJS.Timeout | undefined;
+  const send = (bytes: Uint8Array): void => {
+    isPulled = false;
+    sentAt = performance.now();
+    sink.send(bytes);
+  };
+  const sendIfAllowed = (bytes: Uint8Array): void => {
+    if (performance.now() - askedAt < heartbeatMs) send(bytes);
+    else {
+      askedAt = performance.now();
+      when(sink.isAllowed(), (isAllowed) => (isAllowed ? send(bytes) : sink.end()));
+    }
+  };
+  const take = ({ bytes, hasMore, isOver }: StreamPart): void => {
+    if (bytes.length > 0) sendIfAllowed(bytes);
+    else if (isOver) sink.end();
+    else if (isWoken) look();
+    else if (hasMore) soon = setTimeout(look, soonMs);
+  };
+  const when = <Answer>(answer: Promise<Answer>, act: (answer: Answer) => void): void => {
+    isWaiting = true;
+    answer
+      .then((given) => {
+        isWaiting = false;
+        if (!isStopped) act(given);
+      })
+      .catch(sink.fail);
+  };
+  const look = (): void => {
+    isWoken = isWaiting;
+    if (!isPulled || isWaiting || isStopped) return;
+    clearTimeout(soon);
+    attempt(() => {
+      const part = source.next();
+      if (part instanceof Promise) when(part, take);
+      else take(part);
+    });
+  };
+  const attempt = (act: () => void): void => {
+    try {
+      act();
+    } catch (error) {
+      sink.fail(error);
+    }
+  };
+  const source = open(look);
+  const tick = (): void => {
+    const silentMs = performance.now() - sentAt;
+    if (!isPulled && silentMs >= 4 * heartbeatMs) {
+      clearInterval(ticking);
+      sink.hangUp();
+    } else if (isPulled && !isWaiting && silentMs >= heartbeatMs) attempt(() => sendIfAllowed(heartbeat));
+    else look();
+  };
+  const ticking = setInterval(tick, Math.min(pollMs, heartbeatMs)).unref();
+  return {
+    pull() {
+      isPulled = true;
+      look();
+    },
+    stop() {
+      isStopped = true;
+      clearInterval(ticking);
+      clearTimeout(soon);
+      source.stop();
+    },
+  };
 }
 
 const encoder = new TextEncoder();
@@ -130,15 +183,9 @@ export const encodeEvents = (events: readonly StreamEvent[]): Uint8Array =>
     events.map(({ id, event, data }) => `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`).join(""),
   );
 
-/** Calls `giveUp` when this long has passed since `begin` without an `end`. */
-function createPatience(ms: number, giveUp: () => void): { begin(): void; end(): void } {
-  let timer: NodeJS.Timeout | undefined;
-  const end = (): void => clearTimeout(timer);
-  return {
-    begin() {
-      end();
-      timer = setTimeout(giveUp, ms).unref();
-    },
-    end,
-  };
+/** Reads the id after which a stream continues; null if there is none. Fails with `usage`. */
+export function lastEventId(header: string | undefined): number | null {
+  if (header === undefined || header === "") return null;
+  if (/^\d{1,15}$/.test(header)) return Number(header);
+  throw new WavesmithError("usage", "the Last-Event-ID is not one that this stream gave");
 }

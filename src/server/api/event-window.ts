@@ -6,7 +6,7 @@ export interface EncodedEvent {
 
 /** The last events of a subject, each after the one before. */
 export interface EventWindow {
-  /** Forgets all, and goes on after this position; null is before the first event. */
+  /** Forgets everything and continues after this position; null is before the first event. */
   reset(start: number | null): void;
   /** Forgets all. */
   clear(): void;
@@ -17,7 +17,7 @@ export interface EventWindow {
   after(position: number | null): NextEvents | null;
 }
 
-/** What comes after a position. */
+/** The events after a position. */
 export interface NextEvents {
   readonly bytes: Uint8Array;
   /** The id of the last event in `bytes`, or the position before if there is none. */
@@ -29,6 +29,7 @@ export interface NextEvents {
 const mostKept = 1_000;
 const mostKeptBytes = 1024 * 1024;
 const mostAtOnce = 200;
+const nothing = new Uint8Array();
 
 export function createEventWindow(): EventWindow {
   /** The position before the first event that is kept. */
@@ -59,6 +60,8 @@ export function createEventWindow(): EventWindow {
       const count = counts.get(position);
       if (count === undefined) return null;
       if (last?.count === count) return last.next;
+      // Followers ask again as soon as they have been given the last part, in between the others.
+      if (count === kept.length) return { bytes: nothing, after: position, hasMore: false };
       const part = kept.slice(count, count + mostAtOnce);
       const bytes = Buffer.concat(part.map((event) => event.bytes));
       const hasMore = count + part.length < kept.length;

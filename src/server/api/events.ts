@@ -1,10 +1,10 @@
 import { z } from "@hono/zod-openapi";
 import { eventJson } from "../../api/event-json.ts";
-import { WavesmithError } from "../../domain/errors.ts";
 import type { FedEvent, ServedFeed } from "../port.ts";
 import { getBuild } from "./builds.ts";
 import { type ApiCall, type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
-import { encodeEvents, eventStream } from "./event-stream.ts";
+import { encodeEvents, eventStream, lastEventId, type StreamPart } from "./event-stream.ts";
+import type { NextEvents } from "./event-window.ts";
 import { findProject } from "./projects.ts";
 import { createFollowing, type Follower, readTable, type Subject, unknownEvent } from "./shared-events.ts";
 
@@ -56,29 +56,25 @@ async function follow(
   const isEnding = call.query.follow === "false";
   return eventStream(api, call, (wake) => {
     const { next, stop } = isEnding ? unfollowed(of, source) : followers(of, wake);
+    const take = (part: NextEvents): StreamPart => {
+      after = part.after;
+      return { bytes: part.bytes, hasMore: part.hasMore, isOver: isEnding && !part.hasMore };
+    };
     return {
-      async next() {
-        const part = await next(after);
-        after = part.after;
-        return { ...part, isOver: isEnding && !part.hasMore };
+      next() {
+        const part = next(after);
+        return part instanceof Promise ? part.then(take) : take(part);
       },
       stop,
     };
   });
 }
 
-/** Reads the events that there are, also those that a running transaction still holds back. */
+/** Reads all events, including those that a running transaction still holds back. */
 const unfollowed = (of: Subject, source: Streams["source"]): Follower => ({
   next: (after) => readTable(of, after, source),
   stop: () => undefined,
 });
-
-/** Reads the id after which a stream goes on; null if there is none. Fails with `usage`. */
-export function lastEventId(header: string | undefined): number | null {
-  if (header === undefined || header === "") return null;
-  if (/^\d{1,15}$/.test(header)) return Number(header);
-  throw new WavesmithError("usage", "the Last-Event-ID is not one that this stream gave");
-}
 
 const shown = (event: FedEvent): Uint8Array =>
   encodeEvents([{ id: event.seq, event: event.name, data: eventJson(event) }]);

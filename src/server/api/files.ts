@@ -11,7 +11,7 @@ import { changeFile, withoutFiles } from "../../coordinator/build/change-file.ts
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { filePathFault } from "../../domain/paths/file-path.ts";
-import { mainRef } from "../../domain/refs/ref-names.ts";
+import { mainRef } from "../../domain/refs/build-refs.ts";
 import type { ServedApp } from "../port.ts";
 import { problem } from "../problem.ts";
 import { getBuild } from "./builds.ts";
@@ -187,7 +187,7 @@ function expectedId(header: (name: string) => string | undefined): string | null
   return id;
 }
 
-/** Git gives these characters a meaning of their own in a name. */
+/** Git gives these characters a special meaning in a name. */
 const authorName = (text: string): string => text.replace(/[<>\p{Cc}]/gu, "").trim() || "a person";
 
 /** Stores a body in a file while `use` runs; answers 413 if it is too large. */

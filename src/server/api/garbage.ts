@@ -21,11 +21,11 @@ const removalReply = z
   })
   .openapi("Removal");
 
-/** Removing what is kept longer than the settings say. It is of all tenants. */
+/** Garbage collection, for all tenants. */
 export function garbageEndpoints({ app }: ApiContext): Endpoint[] {
   return [
     endpoint("post /gc", {
-      summary: "Remove what is kept longer than the settings say; with dryRun show what would go",
+      summary: "Remove what is kept longer than the settings say; with dryRun show what would be removed",
       needs: "admin",
       body: z.strictObject({ dryRun: z.boolean().default(false) }),
       reply: removalReply,

@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { hideSettings } from "../access/operators.ts";
-import { connectPath } from "../connect.ts";
+import { connectPath } from "../connect-github.ts";
 import type { ServedSignIn } from "../port.ts";
 import { type ApiContext, type Endpoint, endpoint } from "./endpoint.ts";
 
@@ -22,23 +22,23 @@ const tokenBody = z.strictObject({
   token: z
     .string()
     .trim()
-    .regex(/^[\w-]{20,255}$/, "is no token of GitHub"),
+    .regex(/^[\w-]{20,255}$/, "is not a GitHub token"),
 });
 const appBody = z.strictObject({
   organization: z
     .string()
     .trim()
-    .regex(/^[\w-]{1,100}$/, "is no name of an organisation")
+    .regex(/^[\w-]{1,100}$/, "is not the name of an organisation")
     .nullable()
     .default(null),
 });
 
-/** How the server signs in at GitHub, for admins of the default tenant, who run it. */
+/** How the server signs in to GitHub, for admins of the default tenant, who run it. */
 export function githubEndpoints({ app, serveOrigin }: ApiContext): Endpoint[] {
   const connection = (): ServedSignIn => app.ports.forges.github;
   return [
     endpoint("get /github", {
-      summary: "Show how the server is signed in at GitHub and what it may do there; no secrets",
+      summary: "Show how the server is signed in to GitHub and what it may do there; no secrets",
       needs: "admin",
       reply: signInReply,
       async handle({ caller }) {

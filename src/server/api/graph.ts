@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { spentByTask, spentInWave, spentJson } from "../../api/spending.ts";
-import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
+import type { BuildView, WaveView } from "../../coordinator/build/build-view.ts";
 import { createTaskGraph } from "../../domain/plan/task-graph.ts";
 import { planWaves } from "../../domain/plan/wave-planner.ts";
 import { moment, spentReply } from "./build-replies.ts";

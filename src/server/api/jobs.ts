@@ -16,6 +16,7 @@ const job = z
     label: z.string(),
     taskKey: z.string().nullable(),
     outputBytes: z.number(),
+    ended: z.boolean(),
   })
   .openapi("Job");
 

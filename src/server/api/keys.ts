@@ -21,7 +21,7 @@ const mostDays = 3_650;
 const tenant = z.string().trim().min(1).max(80).optional();
 const tenantQuery = z.strictObject({ tenant });
 
-/** The keys of the caller's tenant; those who run the server name any tenant. */
+/** The keys of the caller's tenant. People who run the server may name any tenant. */
 export function keyEndpoints({ app }: ApiContext): Endpoint[] {
   const portsFor = (caller: Caller) => (runsServer(caller) ? app.allTenants : app.ports);
   return [
@@ -35,7 +35,7 @@ export function keyEndpoints({ app }: ApiContext): Endpoint[] {
       }),
     }),
     endpoint("post /keys", {
-      summary: "Make a key; its text is in this answer only",
+      summary: "Create a key; its text is in this answer only",
       needs: "admin",
       body: z
         .strictObject({
@@ -51,7 +51,7 @@ export function keyEndpoints({ app }: ApiContext): Endpoint[] {
           tenant,
         })
         .refine(({ expiresInDays, expiresInHours }) => expiresInDays === undefined || expiresInHours === undefined, {
-          message: "expiresInDays and expiresInHours exclude each other",
+          message: "expiresInDays and expiresInHours cannot be used together",
         }),
       reply: keyReply.extend({ tenant: z.string(), key: z.string() }).openapi("NewKey"),
       status: 201,

@@ -1,20 +1,20 @@
 import { createHash, randomUUID } from "node:crypto";
 import { z } from "@hono/zod-openapi";
-import { checkPlanText, type PlanCheck, planValue } from "../../api/plan-check.ts";
-import { createBuildReader } from "../../coordinator/build/read-build.ts";
+import { checkPlanText, planOrFaults, readSubmittedPlan, type SubmittedPlan } from "../../api/plan-check.ts";
 import { refuseForEvents } from "../../coordinator/build/request/build-request.ts";
 import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import { requestBuild } from "../../coordinator/build/request/request-build.ts";
 import { editPlan } from "../../coordinator/plan/edit-plan.ts";
 import { refuseWithoutModels } from "../../coordinator/plan/plan-models.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { eventSchemas } from "../../domain/events/events.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { fetchPlan } from "../fetch-plan.ts";
 import type { ServedApp } from "../port.ts";
 import { problemWith } from "../problem.ts";
 import { storeUpload, uploadedSource } from "../uploads.ts";
 import { buildReply } from "./build-replies.ts";
-import { getBuild, showBuild } from "./builds.ts";
+import { getBuild, showStatus } from "./builds.ts";
 import { checked } from "./checked.ts";
 import {
   type ApiCall,
@@ -44,6 +44,9 @@ const checkReply = z
 const keys = z.array(z.string());
 const editReply = z.looseObject({ added: keys, again: keys, removed: keys, kept: keys }).openapi("PlanEdit");
 
+/** Whether a person answers agents' questions from now on; absent: as before. */
+const editQuery = z.strictObject({ interactive: z.enum(["true", "false"]).optional() });
+
 const projectName = z.string().trim().min(1).max(80);
 
 /** A request that says more than a plan. */
@@ -56,16 +59,15 @@ const requestSchema = z.strictObject({
   budget: z.unknown().optional(),
   deliver: z.unknown().optional(),
   yes: z.boolean().optional(),
-  metadata: z.unknown().optional(),
+  metadata: eventSchemas["project/build.requested"].shape.metadata,
   requestedBy: z.string().max(200).optional(),
   /** Whether a person answers agents' questions; otherwise they are denied at once. */
   interactive: z.boolean().optional(),
   /** Of `POST /builds`; elsewhere the address names the project. */
   project: projectName.optional(),
 });
-type Environment = Parameters<typeof checkPlanText>[2];
 
-const requestKeys = ["plan", "planUrl", "brief"];
+const requestKeys = ["plan", "planUrl", "brief"] as const;
 
 export function planEndpoints(api: ApiContext): Endpoint[] {
   return [
@@ -81,6 +83,7 @@ export function planEndpoints(api: ApiContext): Endpoint[] {
     planEndpoint("put /builds/{id}/plan", {
       summary: "Continue a build that is not running with an edited plan; unchanged tasks keep their work",
       params: idParams,
+      query: editQuery,
       reply: editReply,
       handle: (call) => edit(api, call),
     }),
@@ -101,7 +104,8 @@ export function planEndpoints(api: ApiContext): Endpoint[] {
       status: 201,
       async handle(call) {
         const { id, name } = await findProject(api.app, call.params.id);
-        return start(api, call, { id, name });
+        const body = readSubmittedPlan(call.body.text, call.body.format);
+        return start(api, { ...call, body }, { id, name });
       },
     }),
     planEndpoint("post /builds", {
@@ -109,28 +113,30 @@ export function planEndpoints(api: ApiContext): Endpoint[] {
       reply: buildReply,
       status: 201,
       async handle(call) {
-        const value = planValue(call.body.text, call.body.format);
-        const { project: name } = checked(z.looseObject({ project: projectName }), value, "the body");
-        return start(api, call, { id: projectIdFor(api.app.tenant.tenant, name), name });
+        const read = readSubmittedPlan(call.body.text, call.body.format);
+        const { project: name } = checked(z.looseObject({ project: projectName }), read.value, "the body");
+        return start(api, { ...call, body: read }, { id: projectIdFor(api.app.tenant.tenant, name), name });
       },
     }),
   ];
 }
 
-type EditCall = ApiCall<z.infer<typeof idParams>, Record<string, unknown>, PlanBody>;
+type EditCall = ApiCall<z.infer<typeof idParams>, z.infer<typeof editQuery>, PlanBody>;
 
-async function edit({ app }: ApiContext, { params, body }: EditCall) {
+async function edit({ app }: ApiContext, { params, query, body }: EditCall) {
   const { id } = await getBuild(app, params.id);
-  const { plan, faults } = checkPlanText(body.text, body.format, app.ports.environment);
+  const read = readSubmittedPlan(body.text, body.format);
+  const { plan, faults } = planOrFaults({ read }, app.ports.environment);
   if (plan === null) return faulty(faults);
-  refuseForEvents({ plan: planValue(body.text, body.format) }, app.ports);
+  refuseForEvents({ plan: read.value }, app.ports);
   refuseWithoutModels(app.ports.models, plan);
-  const edited = await editPlan(app.ports, id, plan, "the API");
+  const interactive = query.interactive === undefined ? undefined : query.interactive === "true";
+  const edited = await editPlan(app.ports, id, plan, { by: "the API", interactive });
   sendSoon(app);
   return { body: edited };
 }
 
-type StartCall = Pick<ApiCall<unknown, unknown, PlanBody>, "body" | "header">;
+type StartCall = Pick<ApiCall<unknown, unknown, SubmittedPlan>, "body" | "header">;
 
 async function start(
   { app }: ApiContext,
@@ -143,9 +149,12 @@ async function start(
   const { interactive = false, ...said } = await withFetchedPlan(app, given, eventId);
   if (said.project !== undefined && said.project !== project.name)
     throw new WavesmithError("usage", `this address is of the project ${project.name}, not of ${said.project}`);
-  const faults = said.plan === undefined ? [] : faultsOf(said.plan, body, app.ports.environment);
+  // A plan inside a request may be text with lines of its own; as a value it has no lines.
+  const text = typeof said.plan === "string" ? readSubmittedPlan(said.plan, "yaml") : null;
+  const plan = text === null ? said.plan : text.value;
+  const from = text === null && plan !== body.value ? { value: plan } : { read: text ?? body };
+  const { plan: whole, faults } = said.plan === undefined ? noPlan : planOrFaults(from, app.ports.environment);
   if (faults.length > 0) return faulty(faults);
-  const plan = typeof said.plan === "string" ? planValue(said.plan, "yaml") : said.plan;
   const asked = uploadSchema.safeParse(said.source).data;
   const { source: _, ...rest } = said;
   const data = {
@@ -157,12 +166,12 @@ async function start(
   const source = asked === undefined ? {} : sourceIn(data, uploadedSource(app, project.id, asked.upload));
   refuseForEvents(data, app.ports);
   const { tenant } = app.tenant;
-  const event = { id: eventId, data: { ...data, ...source, tenant, interactive } };
+  const checked = asked === undefined ? whole : null;
+  const event = { id: eventId, data: { ...data, ...source, tenant, interactive }, checked };
   const { buildId, repeated } = await requestBuild(app.ports, event, app.config.sandboxDriver);
   sendSoon(app);
-  const view = await createBuildReader(app.ports.store, buildId).read();
   const headers = { location: `/api/v1/builds/${buildId}`, ...(repeated ? { "idempotent-replayed": "true" } : {}) };
-  return { headers, body: showBuild(app, view) };
+  return { headers, body: await showStatus(app, buildId) };
 }
 
 /** Returns the id of a request; the same key of a project means the same request. */
@@ -183,9 +192,11 @@ async function withFetchedPlan(
   eventId: string,
 ): Promise<z.infer<typeof requestSchema>> {
   const { planUrl } = said;
+  if (requestKeys.filter((key) => said[key] !== undefined).length > 1)
+    throw new WavesmithError("usage", "a request has only one of plan, planUrl and brief", {
+      remedy: "leave the others out",
+    });
   if (planUrl === undefined) return said;
-  if (said.plan !== undefined || said.brief !== undefined)
-    throw new WavesmithError("usage", "a request has one of plan, planUrl and brief");
   const before = await ports.store.outbox.find({ eventId });
   const stored: Readonly<Record<string, unknown>> = before?.data ?? {};
   if (stored.planUrl === planUrl && stored.plan !== undefined) return { ...said, plan: stored.plan };
@@ -202,19 +213,14 @@ const sourceIn = ({ plan }: { readonly plan?: unknown }, source: { git: string; 
 const isRequest = (value: unknown): boolean =>
   typeof value === "object" && value !== null && requestKeys.some((key) => Object.hasOwn(value, key));
 
-/** A plan inside a request is text with lines of its own, or a value without lines. */
-function faultsOf(plan: unknown, { text, format }: PlanBody, env: Environment): PlanCheck["faults"] {
-  if (typeof plan === "string") return checkPlanText(plan, "yaml", env).faults;
-  if (!isRequest(planValue(text, format))) return checkPlanText(text, format, env).faults;
-  return checkPlanText(JSON.stringify(plan), "json", env).faults.map((fault) => ({ ...fault, line: null }));
-}
+const noPlan = { plan: null, faults: [] };
 
 /** The body as a request: a body without the keys of a request is the plan itself. */
-function requestOf({ text, format }: PlanBody): z.infer<typeof requestSchema> | Response {
-  const value = planValue(text, format);
+function requestOf(read: SubmittedPlan): z.infer<typeof requestSchema> | Response {
+  const { value } = read;
   if (isRequest(value)) return checked(requestSchema, value, "the body");
   if (value !== undefined) return { plan: value };
-  return faulty(checkPlanText(text, format, {}).faults);
+  return faulty(planOrFaults({ read }, {}).faults);
 }
 
 function faulty(faults: readonly { path: string; line: number | null; message: string }[]): Response {

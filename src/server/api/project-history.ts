@@ -1,4 +1,5 @@
 import { z } from "@hono/zod-openapi";
+import { restorePointsOf } from "../../api/restore-points.ts";
 import { snapshotJson } from "../../api/sandbox-use.ts";
 import { sumJson } from "../../api/spending.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
@@ -29,7 +30,17 @@ const keptReply = z
   })
   .openapi("KeptSnapshot");
 
-/** A project's history: its spending over time and the snapshots of its volume. */
+const pointReply = z
+  .looseObject({
+    buildId: z.string(),
+    wave: z.number(),
+    commit: z.string(),
+    isMain: z.boolean(),
+    createdAt: z.string(),
+  })
+  .openapi("RestorePoint");
+
+/** A project's history: its spending, its snapshots, and where main can go back to. */
 export function projectHistoryEndpoints({ app }: ApiContext): Endpoint[] {
   const { store, clock } = app.ports;
   return [
@@ -48,6 +59,17 @@ export function projectHistoryEndpoints({ app }: ApiContext): Endpoint[] {
           calls,
           ...sumJson(sum),
         }));
+        return { body: { items } };
+      },
+    }),
+    endpoint("get /projects/{id}/restore-points", {
+      summary: "List where main can be rolled back to, newest first; wave 0 is where a build began",
+      params: idParams,
+      reply: z.looseObject({ items: z.array(pointReply) }),
+      async handle({ params }) {
+        const { id } = await findProject(app, params.id);
+        const points = await restorePointsOf(app.ports, id);
+        const items = points.map(({ createdAt, ...point }) => ({ ...point, createdAt: createdAt.toISOString() }));
         return { body: { items } };
       },
     }),

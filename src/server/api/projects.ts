@@ -26,7 +26,7 @@ export async function findProject(
   const row =
     (await store.projects.find({ id: name })) ?? (await store.projects.find({ id: projectIdFor(tenant, name) }));
   if (row !== null) return row;
-  throw new WavesmithError("not-found", `there is no project ${name}`, { remedy: "POST /api/v1/projects makes one" });
+  throw new WavesmithError("not-found", `there is no project ${name}`, { remedy: "POST /api/v1/projects creates one" });
 }
 
 export function projectEndpoints({ app }: ApiContext): Endpoint[] {

@@ -1,10 +1,11 @@
 import type { HttpBindings } from "@hono/node-server";
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { type Caller, scopesWithin } from "../../domain/access.ts";
+import type { Caller } from "../../domain/access.ts";
 import { authenticate } from "../access/authenticate.ts";
 import { tooManyRequests } from "../access/rate-limit.ts";
 import { recordRequest } from "../access/record-request.ts";
+import { refuseScope } from "../access/scope.ts";
 import { problem, problemOf } from "../problem.ts";
 import { type BodyPatience, bodyInTime, limitRequest } from "../slow-body.ts";
 import { auditEndpoints } from "./audit.ts";
@@ -109,7 +110,6 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
     security: [{ key: [] }],
   });
   routes.get("/openapi.json", (context) => jsonReply(context, { body: document }));
-  routes.get("/sign-in", (context) => signIn(context, api));
   routes.get("/docs", ({ html }) =>
     html(docsPage(endpoints, base), 200, {
       "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
@@ -132,22 +132,6 @@ function createEndpointsFor(api: ApiContext): (caller: Caller) => Promise<readon
   };
 }
 
-/** Signs a browser in by a link, and shows it the page that the link is for. */
-async function signIn({ req }: Context, { callers, cookie }: ApiContext): Promise<Response> {
-  const to = req.query("to") ?? "/";
-  const session = await callers.useLink(req.query("token") ?? "");
-  if (session === null)
-    return problem(401, "unauthorized", "this link was used or has expired", "wavesmith open makes another");
-  // A path of ours; `//host` and `/\\host` would lead elsewhere.
-  const location = /^\/(?![/\\])[\x21-\x7e]*$/.test(to) ? to : "/";
-  // Browsers never send the part after `#` to a server; the page reads it there.
-  const headers = { ...cookie.set(session), location: `${location.replace(/#.*/, "")}#token=${session.pageToken}` };
-  return new Response(null, {
-    status: 303,
-    headers: { ...headers, "referrer-policy": "no-referrer" },
-  });
-}
-
 /** Refuses a caller whose key or session does not suffice; null if it does. */
 function refusal({ needs }: Endpoint, caller: Caller | null, context: Context): Response | null {
   if (needs === "nothing") return null;
@@ -161,13 +145,7 @@ function refusal({ needs }: Endpoint, caller: Caller | null, context: Context): 
       "send Authorization: Bearer KEY; `wavesmith serve` prints where the key is",
     );
   }
-  if (scopesWithin(caller.scope).includes(needs)) return null;
-  return problem(
-    403,
-    "forbidden",
-    `the key "${caller.name}" may only ${caller.scope}`,
-    `use a key with the scope ${needs}`,
-  );
+  return refuseScope(caller, needs);
 }
 
 async function answer(context: Context, one: Endpoint, patience: BodyPatience): Promise<Response> {
@@ -179,7 +157,7 @@ async function answer(context: Context, one: Endpoint, patience: BodyPatience): 
     header: (name: string) => context.req.header(name),
     gone: context.req.raw.signal,
     isAllowed: async () => (await context.get("findCaller")()) !== null,
-    // A tool of `/mcp` calls without a connection of its own.
+    // A tool of `/mcp` calls without its own connection.
     hangUp: () => void (context.env as Partial<HttpBindings> | undefined)?.outgoing?.destroy(),
   };
   if (call.body instanceof Response) return call.body;

@@ -2,9 +2,11 @@ import { z } from "@hono/zod-openapi";
 import { openSandboxes, type ProjectSandboxes } from "../../api/project-sandboxes.ts";
 import { execInSandbox, latestSandbox, openSandbox, sandboxJson } from "../../api/sandbox-use.ts";
 import { stopPreview } from "../../coordinator/preview/preview.ts";
+import { previewAddress } from "../../coordinator/preview/preview-address.ts";
 import { requestPreview } from "../../coordinator/preview/request-preview.ts";
 import { wakePreview } from "../../coordinator/preview/wake-preview.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { getBuild } from "./builds.ts";
 import {
   type ApiContext,
   cursorValue,
@@ -14,6 +16,7 @@ import {
   page,
   pageOf,
   pageQuery,
+  sendSoon,
 } from "./endpoint.ts";
 import { findProject } from "./projects.ts";
 
@@ -164,16 +167,16 @@ const execEndpoints = ({ app }: ApiContext): Endpoint[] => [
   }),
 ];
 
-function previewEndpoints({ app: { ports, allTenants } }: ApiContext): Endpoint[] {
+function previewEndpoints({ app }: ApiContext): Endpoint[] {
+  const { ports, allTenants } = app;
   const show = async (buildId: string) => {
     const row = await ports.store.previews.find({ buildId });
     if (row === null) throw new WavesmithError("not-found", `build ${buildId} has no preview`);
     const { waveNumber, status, reason, requestedAt } = row;
-    const { projectId } = await ports.store.builds.get({ id: buildId });
-    const { previewPort, previewOrigin } = await ports.store.projects.get({ id: projectId });
-    const isShown = status !== "stopped" && previewPort !== null;
-    const localUrl = isShown ? `http://127.0.0.1:${previewPort}/` : null;
-    const url = isShown && previewOrigin !== null ? `${previewOrigin}/` : localUrl;
+    const { projectId, plan } = await ports.store.builds.get({ id: buildId });
+    const project = await ports.store.projects.get({ id: projectId });
+    const { ownUrl, localUrl } = previewAddress({ status, project, path: plan.preview?.healthPath ?? "/" });
+    const url = ownUrl ?? localUrl;
     return { id: buildId, buildId, projectId, wave: waveNumber, status, reason, requestedAt, url, localUrl };
   };
   return [
@@ -186,14 +189,16 @@ function previewEndpoints({ app: { ports, allTenants } }: ApiContext): Endpoint[
       },
     }),
     endpoint("post /previews/{id}/start", {
-      summary: "Start a preview that is asleep, dead or stopped",
+      summary: "Start the preview of a finished or waiting build",
       params: idParams,
       reply: previewReply,
       status: 202,
       async handle({ params: { id } }) {
-        const before = await show(id);
-        if (before.status === "asleep") await wakePreview(allTenants, id);
-        if (before.status === "dead" || before.status === "stopped") await requestPreview(allTenants, id);
+        await getBuild(app, id);
+        const before = await ports.store.previews.find({ buildId: id });
+        if (before?.status === "asleep") await wakePreview(allTenants, id);
+        else await requestPreview(allTenants, id);
+        sendSoon(app);
         return { body: await show(id) };
       },
     }),

@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { scopes, scopesWithin } from "../../domain/access.ts";
 import { problem } from "../problem.ts";
+import { openIdPath } from "../sign-in.ts";
 import { type ApiContext, type Endpoint, endpoint } from "./endpoint.ts";
 
 const sessionReply = z
@@ -9,9 +10,9 @@ const sessionReply = z
 const keyBody = z.strictObject({ key: z.string().min(1).max(500) });
 
 /** Signing in to the dashboard. */
-export function sessionEndpoints({ callers, cookie }: ApiContext): Endpoint[] {
+export function sessionEndpoints({ callers, cookie, openId }: ApiContext): Endpoint[] {
   const refused = () =>
-    problem(401, "unauthorized", "the key is wrong, expired or revoked", "wavesmith keys create makes a key");
+    problem(401, "unauthorized", "the key is wrong, expired or revoked", "create a key: wavesmith keys create NAME");
   return [
     endpoint("post /session", {
       summary: "Sign a browser in: a key becomes a cookie, and a token for the header x-wavesmith",
@@ -30,6 +31,14 @@ export function sessionEndpoints({ callers, cookie }: ApiContext): Endpoint[] {
       reply: sessionReply,
       async handle({ caller: { tenant, scope, name } }) {
         return { body: { tenant, scopes: scopesWithin(scope), name } };
+      },
+    }),
+    endpoint("get /session/providers", {
+      summary: "List where people may sign in besides with a key; a browser opens `path`, with `to` for later",
+      needs: "nothing",
+      reply: z.looseObject({ items: z.array(z.looseObject({ name: z.string(), path: z.string() })) }),
+      async handle() {
+        return { body: { items: openId === null ? [] : [{ name: openId.name, path: openIdPath }] } };
       },
     }),
     endpoint("delete /session", {

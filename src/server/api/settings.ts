@@ -47,7 +47,8 @@ export function settingsEndpoints({ app: { config } }: ApiContext): Endpoint[] {
         const tag = header("if-match") ?? null;
         const faults = await writeSettings(config, { ...body, tag: tag === "*" ? null : tag });
         if (faults.length === 0) return show();
-        return problemWith(422, "settings-invalid", `the settings have ${faults.length} faults`, {
+        const number = faults.length === 1 ? "1 fault" : `${faults.length} faults`;
+        return problemWith(422, "settings-invalid", `the settings have ${number}`, {
           remedy: "fix them; GET /settings shows the names of all settings",
           extra: { faults },
         });

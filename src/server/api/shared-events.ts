@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { FedEvent, ServedFeed } from "../port.ts";
-import { createBell } from "./bell.ts";
 import { createEventWindow, type NextEvents } from "./event-window.ts";
+import { createWaker } from "./waker.ts";
 
 // SH1. The followers of a subject share one reader: it reads each new event once, turns it into
 // bytes once, and keeps the last ones in a window. A follower is only a position. It takes what
@@ -18,9 +18,10 @@ export type Subject = { readonly buildId: string } | { readonly projectId: strin
 
 export interface Follower {
   /**
-   * Returns the events after a position. Fails with `not-found` if the subject has no such event.
+   * Returns the events after a position, at once if the window has them. Fails with `not-found` if
+   * the subject has no such event.
    */
-  next(after: number | null): Promise<NextEvents>;
+  next(after: number | null): NextEvents | Promise<NextEvents>;
   stop(): void;
 }
 
@@ -67,8 +68,8 @@ function createSharedReader(of: Subject, { feed, bytesOf, warn }: ReaderOptions)
   const wakes = new Set<() => void>();
   const window = createEventWindow();
   let isStopped = false;
-  const bell = createBell();
-  const committed = feed.onCommit(bell.ring);
+  const waker = createWaker();
+  const committed = feed.onCommit(waker.wake);
   let readsBegun = 0;
   let readsDone = 0;
   const wakeAll = (): void => {
@@ -84,7 +85,7 @@ function createSharedReader(of: Subject, { feed, bytesOf, warn }: ReaderOptions)
       window.add(page.events.map((event) => ({ seq: event.seq, bytes: bytesOf(event) })));
       if (page.events.length > 0) wakeAll();
       await delay(collectMs);
-      if (!page.hasMore) await bell.rung(pollMs);
+      if (!page.hasMore) await waker.wait(pollMs);
     }
   };
   const startAt = (position: number | null): void => {
@@ -99,16 +100,19 @@ function createSharedReader(of: Subject, { feed, bytesOf, warn }: ReaderOptions)
   };
   const follower = (): Follower["next"] => {
     let awaitedRead = 0;
-    return async (after) => {
-      const kept = window.after(after);
-      if (kept !== null) return kept;
-      if (window.end() !== undefined && readsDone < awaitedRead) return { bytes: nothing, after, hasMore: false };
+    const readOwn = async (after: number | null): Promise<NextEvents> => {
       const next = await readTable(of, after, { feed, bytesOf });
       if (next.isFull) return next;
       // Not only when there is nothing: on a busy build that may never be.
       startAt(next.after);
       awaitedRead = readsBegun + 1;
       return { ...next, hasMore: false };
+    };
+    return (after) => {
+      const kept = window.after(after);
+      if (kept !== null) return kept;
+      if (window.end() !== undefined && readsDone < awaitedRead) return { bytes: nothing, after, hasMore: false };
+      return readOwn(after);
     };
   };
   return {
@@ -117,7 +121,7 @@ function createSharedReader(of: Subject, { feed, bytesOf, warn }: ReaderOptions)
     stop() {
       isStopped = true;
       committed.stop();
-      bell.ring();
+      waker.wake();
     },
   };
 }

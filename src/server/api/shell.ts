@@ -104,7 +104,7 @@ async function converse(
 ): Promise<number | null> {
   const { guest } = shell;
   const key = `terminal-${shell.treePath.split("/").at(-1)}`;
-  const stop = (): void => void guest.cancelJob(key, left).catch(() => undefined); // Done again below.
+  const stop = (): void => void guest.cancelJob(key, left).catch(() => undefined); // `finally` below does it again.
   const typing = shellInput(guest, key, size.latest !== null);
   const before = size.latest;
   await guest.startJob(key, shellJob(shell, before));

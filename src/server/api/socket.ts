@@ -1,10 +1,11 @@
 import { upgradeWebSocket } from "@hono/node-server";
 import type { Context, MiddlewareHandler } from "hono";
 import type { WSContext } from "hono/ws";
-import { type Caller, scopesWithin } from "../../domain/access.ts";
+import type { Caller } from "../../domain/access.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { tooManyRequests } from "../access/rate-limit.ts";
 import { recordRequest } from "../access/record-request.ts";
+import { refuseScope } from "../access/scope.ts";
 import type { ServedApp } from "../port.ts";
 import { problem, problemOf } from "../problem.ts";
 import type { ApiContext } from "./endpoint.ts";
@@ -20,9 +21,9 @@ import type { ApiContext } from "./endpoint.ts";
 
 /** Unsent output of a slow client beyond this waits in the sandbox. */
 const maxUnsentBytes = 1024 * 1024;
-/** What is typed, pasted or piped and not read yet; more ends the connection. */
+/** The most input that may be unread; more ends the connection. */
 const maxUnreadBytes = 8 * 1024 * 1024;
-/** How much is read before the client is told again. */
+/** How much we read before we report it to the client again. */
 const tellEveryBytes = 256 * 1024;
 /** How often the key or session is looked at again. */
 const watchMs = 15_000;
@@ -38,7 +39,7 @@ export interface SocketCall {
   readonly query: Readonly<Record<string, string>>;
   /** The client's input, in order; it ends with `{"end": true}` or the connection. */
   readonly input: AsyncIterable<Buffer>;
-  /** Hears the JSON that the client sends, also what came before this call. */
+  /** Listens to the client's JSON messages, including those that came before this call. */
   onSaid(heard: (value: object) => void): void;
   /** Aborted when the client is gone, its key has ended, or the server stops. */
   readonly ended: AbortSignal;
@@ -84,23 +85,19 @@ async function admit(
 ): Promise<Response | undefined> {
   const caller = context.get("caller");
   if (caller === null) return problem(401, "unauthorized", "this request has no valid key or session");
-  if (!scopesWithin(caller.scope).includes("build"))
-    return problem(
-      403,
-      "forbidden",
-      `the key "${caller.name}" may only ${caller.scope}`,
-      "use a key with the scope build",
-    );
+  const refused = refuseScope(caller, "build");
+  if (refused !== null) return refused;
   const waitMs = api.rateLimit.waitMs(caller);
   if (waitMs > 0) return tooManyRequests(caller, waitMs);
-  if (context.req.header("upgrade")?.toLowerCase() !== "websocket")
-    return problem(426, "usage", "this address opens a terminal over a WebSocket", `${command} does`);
   const id = context.req.param("id") ?? "";
   try {
     await check({ app: await api.app.forTenant(caller), id, query: context.req.query() });
   } catch (error) {
     return problemOf(error, api.warn);
   }
+  // Only now, because a client whose WebSocket was refused asks like this for the reason.
+  if (context.req.header("upgrade")?.toLowerCase() !== "websocket")
+    return problem(426, "usage", "this address opens a terminal over a WebSocket", `${command} does`);
   await recordRequest(api, caller, { action, params: { id }, result: 101 });
   await next();
   return undefined;
@@ -240,6 +237,6 @@ function messageIn(data: unknown): Buffer | object | null {
     const value: unknown = JSON.parse(data);
     return typeof value === "object" ? value : null;
   } catch {
-    return null; // It is of no program of ours.
+    return null; // None of our programs sends this.
   }
 }

@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { answerQuestion } from "../../coordinator/attempt/questions.ts";
-import { resumeWaiting } from "../../coordinator/build/resume-build.ts";
+import { resumeBuild } from "../../coordinator/build/resume-build.ts";
 import { retryBuild } from "../../coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../coordinator/build/stop/cancel-build.ts";
@@ -8,7 +8,7 @@ import { undoRollback } from "../../coordinator/build/undo-rollback.ts";
 import { approveWave, rejectWave } from "../../coordinator/wave/decide-wave.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { buildReply } from "./build-replies.ts";
-import { getBuild, readBuild, showBuild } from "./builds.ts";
+import { getBuild, showStatus } from "./builds.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams, personName, sendSoon } from "./endpoint.ts";
 
 const number = z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER);
@@ -16,8 +16,11 @@ const number = z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER);
 const answerParams = idParams.extend({ n: z.union([z.literal("open"), number]) });
 /** The wave and head that a decision is about; one that comes after they changed does nothing. */
 const about = z.strictObject({ waveNumber: z.number().int().min(1), sha: z.string().max(100).nullable() }).optional();
-/** Another model or agent for what is still to do. */
+/** Another model or agent for the remaining work. */
 const otherAgent = { model: z.string().max(300).optional(), agent: z.string().max(2_000).optional() };
+
+/** Whether a person answers agents' questions from now on; absent: as before. */
+const answering = { interactive: z.boolean().optional() };
 
 const rollbackBody = z.union([
   z.strictObject({ wave: z.number().int().min(0).max(1_000_000) }),
@@ -47,14 +50,13 @@ const steeringOf =
         const { id } = await getBuild(app, call.params.id);
         const more = await act(id, call.body);
         sendSoon(app);
-        return { body: { ...showBuild(app, await readBuild(app, id)), ...(more as object | undefined) } };
+        return { body: { ...(await showStatus(app, id)), ...(more as object | undefined) } };
       },
     });
 
 export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
   const { allTenants: ports } = app;
   const steer = steeringOf(app);
-  const nothing = z.strictObject({});
   return [
     steer("cancel", {
       summary: "Cancel a build and keep its work",
@@ -67,16 +69,16 @@ export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
     }),
     steer("retry", {
       summary: "Start new attempts for what failed",
-      body: z.strictObject({ ...otherAgent, unchanged: z.boolean().default(false) }),
+      body: z.strictObject({ ...otherAgent, ...answering, unchanged: z.boolean().default(false) }),
       act: (id, said) => retryBuild(ports, id, said),
     }),
     steer("resume", {
-      summary: "Let a build go on that waits for no decision, such as after a rollback",
-      body: nothing,
-      async act(id) {
-        if (await resumeWaiting(ports, id)) return;
+      summary: "Continue a build that waits for no decision, such as after a rollback",
+      body: z.strictObject(answering),
+      async act(id, said) {
+        if (await resumeBuild(ports, id, said)) return;
         const { status } = await getBuild(app, id);
-        throw new WavesmithError("conflict", `build ${id} is ${status}: it does not wait to be resumed`);
+        throw new WavesmithError("conflict", `build ${id} is ${status}: it is not waiting to be resumed`);
       },
     }),
     steer("approve", {

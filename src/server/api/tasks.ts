@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { messagesJson } from "../../api/messages.ts";
 import { loadAttempt } from "../../coordinator/attempt/attempt.ts";
-import { packForAttempt } from "../../coordinator/attempt/context-packs.ts";
+import { packForAttempt } from "../../coordinator/attempt/attempt-context.ts";
 import { tellTask } from "../../coordinator/attempt/messages.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
@@ -18,8 +18,7 @@ import {
   pageQuery,
   personName,
 } from "./endpoint.ts";
-import { encodeEvents, eventStream, type Reader } from "./event-stream.ts";
-import { lastEventId } from "./events.ts";
+import { encodeEvents, eventStream, lastEventId, type Reader } from "./event-stream.ts";
 
 type Store = ServedApp["ports"]["store"];
 type TaskRow = Awaited<ReturnType<Store["tasks"]["get"]>>;
@@ -62,6 +61,9 @@ const messageBody = z.strictObject({
 const messageReply = z
   .looseObject({ id: z.number(), by: z.string(), text: z.string(), urgent: z.boolean(), createdAt: z.string() })
   .openapi("Message");
+const listedMessage = messageReply
+  .extend({ state: z.enum(["delivered", "waiting", "missed"]) })
+  .openapi("ListedMessage");
 const logReply = z
   .looseObject({ attempt: z.number(), text: z.string(), nextOffset: z.number(), ended: z.boolean() })
   .openapi("Log");
@@ -125,7 +127,7 @@ export function taskEndpoints(api: ApiContext): Endpoint[] {
     endpoint("get /builds/{id}/tasks/{task}/messages", {
       summary: "List what people told the agent of a task",
       params: taskParams,
-      reply: z.looseObject({ items: z.array(messageReply) }),
+      reply: z.looseObject({ items: z.array(listedMessage) }),
       async handle({ params }) {
         const view = await readBuild(app, params.id);
         const task = await findTask(app, view.build.id, params.task);

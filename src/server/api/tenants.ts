@@ -23,7 +23,7 @@ const limitsBody = z.strictObject({
   usd: z.union([z.number().min(0).max(9_999_999), z.null(), z.literal("default")]).optional(),
 });
 
-/** The tenants. Those who run the server, admins of the default tenant, see and limit all. */
+/** The tenants. Admins of the default tenant run the server, so they see and limit all tenants. */
 export function tenantEndpoints({ app: { ports, allTenants } }: ApiContext): Endpoint[] {
   return [
     endpoint("get /tenants", {

@@ -168,7 +168,8 @@ function addressOf(databaseUrl: string): string {
 
 function unreachable(address: string, cause: unknown): WavesmithError {
   return new WavesmithError("database", `The database at ${address} cannot be used: ${messageOf(cause)}`, {
-    remedy: "check that the server runs and that DATABASE_URL is right; without DATABASE_URL an embedded one is used",
+    remedy:
+      "check that the server is running and that DATABASE_URL is right; without DATABASE_URL an embedded one is used",
     retryable: true,
     cause,
   });

@@ -82,7 +82,7 @@ function createAway(pool: Pool, { address, patienceMs: limitMs, warn, remedy }: 
       }
       sinceMs ??= performance.now();
       if (performance.now() - sinceMs < limitMs) return;
-      const away = `Postgres at ${address} has been away for ${Math.round((performance.now() - sinceMs) / 1000)} s`;
+      const away = `Postgres at ${address} has been gone for ${Math.round((performance.now() - sinceMs) / 1000)} s`;
       const cause = reason ?? error;
       throw new WavesmithError("database", `${away}: ${messageOf(cause)}`, { retryable: true, remedy, cause });
     },

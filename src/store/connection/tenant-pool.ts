@@ -2,10 +2,10 @@ import type { ClientBase, Pool, PoolClient } from "pg";
 import { WavesmithError } from "../../domain/errors.ts";
 
 // TN1. A request's queries run as `wavesmith_tenant`, a role that row-level security applies to,
-// with the tenant in the setting `wavesmith.tenant`. Its connections are in a pool of their own:
+// with the tenant in the setting `wavesmith.tenant`. Its connections are in their own pool:
 // the owner's queries never run on them.
-// TN2. A connection says for which tenant it is. It is told again only when a request of another
-// tenant takes it, before that request's first query.
+// TN2. A connection keeps its tenant. The setting changes only when a request of another tenant
+// takes the connection, before that request's first query.
 
 const tenantRole = "wavesmith_tenant";
 

@@ -11,7 +11,7 @@ const mostTries = 5;
 const repeatable = new Set(["40001", "40P01"]);
 
 /**
- * Runs `work` between `begin` and `commit` on a client of its own. An error rolls back and is
+ * Runs `work` between `begin` and `commit` on its own client. An error rolls back and is
  * thrown.
  */
 export async function withTransaction<Result>(

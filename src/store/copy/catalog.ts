@@ -1,6 +1,6 @@
 import type { ClientBase } from "pg";
 
-/** A table of ours with the columns that are stored, in the order of the table. */
+/** One of our tables, with its stored columns in the table's order. */
 export interface StoredTable {
   /** `schema.name`, of lower-case letters, digits and underscores. */
   readonly name: string;

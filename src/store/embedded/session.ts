@@ -1,10 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
-// PG1. Who uses a cluster holds its advisory lock `users` shared, in a session of its own: kill -9
-// ends the session and with it the lock, so the users counted are the users there are.
-// PG2. A server is stopped only by one who holds `users` exclusively, until the server is gone. A
-// process that arrives meanwhile waits for the lock, loses its connection, and starts a new server.
-// PG3. At most one watchdog, holder of the lock `watchdog`, looks after a server; every user who
-// joins makes sure of it.
+// PG1. A process that uses a cluster holds its advisory lock `users` shared, in a separate session.
+// kill -9 ends the session and with it the lock, so only living users count.
+// PG2. Only a holder of the exclusive lock `users` stops a server, and holds it until the server is
+// gone. A process that arrives meanwhile waits for the lock, loses its connection, and starts a new
+// server.
+// PG3. At most one watchdog, the holder of the lock `watchdog`, looks after a server; every user
+// that joins makes sure there is one.
 
 import { randomUUID } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";

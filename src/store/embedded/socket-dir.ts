@@ -29,7 +29,7 @@ export async function makeSocketDir(user: ServerUser, announce: (folder: string)
       faults.push(messageOf(error));
     }
   }
-  throw new WavesmithError("environment", `There is no folder for the socket of Postgres: ${faults.join("; ")}`, {
+  throw new WavesmithError("environment", `No folder can hold Postgres's socket: ${faults.join("; ")}`, {
     remedy: "make /tmp writable, or set DATABASE_URL to a Postgres server",
   });
 }

@@ -2,7 +2,7 @@ import { and, desc, eq, getTableColumns, getTableName, gt, isNull, lt, type SQL,
 import type { NodePgDatabase } from "drizzle-orm/node-postgres";
 import type { PgColumn, PgTable } from "drizzle-orm/pg-core";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Preparable, StoreSession } from "../connection/session.ts";
+import type { Readable, StoreSession } from "../connection/session.ts";
 import type { Rows, Where } from "../port.ts";
 import { columnValue, columnValues } from "./columns.ts";
 import type { KeptColumn } from "./kept-column.ts";
@@ -74,14 +74,14 @@ export function rowsOf<Row extends object, Insert extends object>(
   };
 }
 
-type BuildRead = (db: NodePgDatabase) => Preparable<readonly object[]>;
+type BuildRead = (db: NodePgDatabase) => Readable;
 
 /** The prepared queries on one table. Each reads the columns it is given. */
 function queriesOf<Row extends object>(session: StoreSession, table: PgTable) {
   const name = getTableName(table);
   const all: Columns = getTableColumns(table);
-  const read = async (shape: unknown[], build: BuildRead, values: object): Promise<Row[]> =>
-    (await session.run(JSON.stringify([name, ...shape]), build, { ...values })) as Row[];
+  const read = async (shape: unknown[], build: BuildRead, columns: Columns, values: object): Promise<Row[]> =>
+    (await session.read(JSON.stringify([name, ...shape]), build, columns, { ...values })) as Row[];
   return {
     all,
     select(columns: Columns, where: Where<Row>, order?: Order<Row>, lock = false): Promise<Row[]> {
@@ -95,20 +95,20 @@ function queriesOf<Row extends object>(session: StoreSession, table: PgTable) {
         if (limit !== undefined) query = query.limit(sql.placeholder("limit"));
         return lock ? query.for("update") : query;
       };
-      return read(shape, build, { ...valuesOf("where", where), limit, after });
+      return read(shape, build, columns, { ...valuesOf("where", where), limit, after });
     },
     insert(row: object, { ifAbsent }: { ifAbsent: boolean }): Promise<Row[]> {
       const build: BuildRead = (db) => {
         const query = db.insert(table).values(placeholdersOf(all, row));
         return (ifAbsent ? query.onConflictDoNothing() : query).returning();
       };
-      return read(["insert", keysOf(row), ifAbsent], build, valuesOf("set", row));
+      return read(["insert", keysOf(row), ifAbsent], build, all, valuesOf("set", row));
     },
     update(columns: Columns, where: Where<Row>, patch: object): Promise<Row[]> {
       const build: BuildRead = (db) =>
         db.update(table).set(placeholdersOf(all, patch)).where(conditionOf(all, where)).returning(columns);
       const shape = ["update", Object.keys(columns), keysOf(patch), shapeOf(where)];
-      return read(shape, build, { ...valuesOf("set", patch), ...valuesOf("where", where) });
+      return read(shape, build, columns, { ...valuesOf("set", patch), ...valuesOf("where", where) });
     },
     async remove(where: Where<Row>): Promise<number> {
       const shape = JSON.stringify([name, "delete", shapeOf(where)]);

@@ -4,7 +4,7 @@ import { movingBuildStatuses } from "../../domain/status.ts";
 import type { StoreSession } from "../connection/session.ts";
 import { builds } from "../schema.ts";
 
-/** Finds the projects with a build that goes on without a person. */
+/** Finds the projects with a build that continues without a person. */
 export async function findMovingProjects(session: StoreSession): Promise<ProjectId[]> {
   const isMoving = inArray(builds.status, [...movingBuildStatuses]);
   const rows = await session.once((db) =>

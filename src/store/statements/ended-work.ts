@@ -1,5 +1,6 @@
 import { and, asc, eq, gt, inArray, isNotNull, isNull, lt, or, type SQL, sql } from "drizzle-orm";
 import type { AnyPgColumn } from "drizzle-orm/pg-core";
+import type { WaveId } from "../../domain/ids.ts";
 import type { StoreSession } from "../connection/session.ts";
 import { attempts, builds, exportedSpans, gateRuns, modelCalls, tasks, waves, waveTasks } from "../schema.ts";
 
@@ -21,7 +22,7 @@ type AttemptColumn = keyof typeof attemptColumns;
 
 interface EndedTask {
   readonly id: string;
-  readonly waveId: string;
+  readonly waveId: WaveId;
   readonly buildId: string;
   readonly key: string;
   readonly agent: string;
@@ -104,21 +105,21 @@ export async function findEndedWork(session: StoreSession, since: Date): Promise
   };
 }
 
-async function tasksOfWaves(session: StoreSession, waveIds: readonly string[]): Promise<EndedTask[]> {
+async function tasksOfWaves(session: StoreSession, waveIds: readonly WaveId[]): Promise<EndedTask[]> {
   if (waveIds.length === 0) return [];
   const firstStart = sql<Date>`min(${attempts.createdAt})`.mapWith(attempts.createdAt);
   const lastEnd = sql<Date>`max(${attempts.endedAt})`.mapWith(attempts.endedAt);
   return session.once((db) =>
     db
       .select({
-        ...{ id: tasks.id, waveId: sql<string>`${waveTasks.waveId}`, buildId: sql<string>`${tasks.buildId}` },
+        ...{ id: tasks.id, waveId: sql<WaveId>`${waveTasks.waveId}`, buildId: sql<string>`${tasks.buildId}` },
         ...{ key: tasks.key, agent: tasks.agent, status: sql<string>`${tasks.status}`, reason: tasks.reason },
         ...{ startedAt: firstStart, endedAt: lastEnd },
       })
       .from(waveTasks)
       .innerJoin(tasks, eq(tasks.id, waveTasks.taskId))
       .innerJoin(attempts, and(eq(attempts.taskId, tasks.id), eq(attempts.waveId, waveTasks.waveId)))
-      .where(and(inArray(waveTasks.waveId, waveIds as never), isNotNull(attempts.endedAt)))
+      .where(and(inArray(waveTasks.waveId, waveIds), isNotNull(attempts.endedAt)))
       .groupBy(tasks.id, waveTasks.waveId),
   );
 }

@@ -76,9 +76,9 @@ export async function initAuthority(git: Git, gitDir: string): Promise<void> {
 }
 
 /**
- * Brings a source into a repository of ours, under no ref, and returns its commit. A plain folder
- * has the same commit as long as its files are the same. Fails with `unsupported` for submodules
- * and LFS.
+ * Brings a source into one of our repositories, under no ref, and returns its commit. A plain
+ * folder has the same commit as long as its files are the same. Fails with `unsupported` for
+ * submodules and LFS.
  */
 export async function readSource(context: SourceContext, gitDir: string, source: Plan["source"]): Promise<Sha> {
   const commit = await readCommit(context, gitDir, source);

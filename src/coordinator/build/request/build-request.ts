@@ -44,7 +44,7 @@ const requestSchema = eventSchemas["project/build.requested"].extend({
   tenant: z.string().optional(),
   /** The folder for the plan's relative paths; only requests from this machine may set it. */
   planFolder: z.string().optional(),
-  /** Whether a person at a terminal can answer agents' questions. */
+  /** Whether a person can answer agents' questions. */
   interactive: z.boolean().optional(),
   /** The repository in which the command was typed: the source of a plan that names none. */
   repository: repositorySchema.optional(),
@@ -121,10 +121,18 @@ function sourceOf(plan: unknown): { path?: unknown; git?: unknown } {
   return typeof source === "object" && source !== null ? source : {};
 }
 
+/** An event that asks for a build. */
+export interface RequestEvent {
+  readonly id: string;
+  readonly data: unknown;
+  /** The plan in `data`, if the caller has just checked it: a large one takes half a second. */
+  readonly checked?: Plan | null;
+}
+
 /** Reads a `project/build.requested` event. Fails with `plan-invalid`, naming every fault. */
 export function readBuildRequest(
   ports: Pick<Ports, "environment" | "models" | "briefAgents">,
-  event: { id: string; data: unknown },
+  event: RequestEvent,
   defaultDriver: string,
 ): BuildRequest {
   const data = requestSchema.parse(event.data);
@@ -138,7 +146,7 @@ export function readBuildRequest(
   const { brief: text } = data;
   const written =
     text === undefined
-      ? checkedPlan(data.plan, { baseDir: data.planFolder ?? null, env: ports.environment })
+      ? (event.checked ?? checkedPlan(data.plan, { baseDir: data.planFolder ?? null, env: ports.environment }))
       : planOfBrief({
           text,
           project: data.project,

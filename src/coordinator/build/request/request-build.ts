@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { limitsFor, spentUpText } from "../../../domain/access.ts";
 import { WavesmithError } from "../../../domain/errors.ts";
-import { buildIdForEvent } from "../../../domain/events/event-ids.ts";
 import { eventSchemas } from "../../../domain/events/events.ts";
+import { buildIdForEvent } from "../../../domain/events/request-ids.ts";
 import type { BuildId } from "../../../domain/ids.ts";
 import type { StoreTransaction } from "../../../store/port.ts";
 import type { Ports } from "../../port.ts";
-import { readBuildRequest } from "./build-request.ts";
-import { insertBuild } from "./new-build.ts";
+import { type RequestEvent, readBuildRequest } from "./build-request.ts";
+import { insertBuild } from "./insert-build.ts";
 import { projectIdFor, tenantIdFor } from "./project.ts";
 
 const name = "project/build.requested";
@@ -25,7 +25,7 @@ export interface RequestedBuild {
  */
 export async function requestBuild(
   ports: Ports,
-  event: { readonly id: string; readonly data: Record<string, unknown> },
+  event: RequestEvent & { readonly data: Record<string, unknown> },
   defaultDriver: string,
 ): Promise<RequestedBuild> {
   const request = readBuildRequest(ports, event, defaultDriver);

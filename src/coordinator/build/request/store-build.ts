@@ -1,7 +1,7 @@
 import type { BuildId } from "../../../domain/ids.ts";
 import type { Ports } from "../../port.ts";
 import type { BuildRequest } from "./build-request.ts";
-import { insertBuild } from "./new-build.ts";
+import { insertBuild } from "./insert-build.ts";
 
 /**
  * Stores a build and its tasks, queued behind other builds of its project. A request seen before

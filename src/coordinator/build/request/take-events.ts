@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { WavesmithError } from "../../../domain/errors.ts";
-import { buildIdForEvent, repeatedRequestId } from "../../../domain/events/event-ids.ts";
 import type { DomainEvent } from "../../../domain/events/events.ts";
+import { buildIdForEvent, repeatedRequestId } from "../../../domain/events/request-ids.ts";
 import type { OutboxRow, StoreTransaction } from "../../../store/port.ts";
 import type { Ports } from "../../port.ts";
 

@@ -9,7 +9,7 @@ import { describeFailure, failedStage, gateMask, overBudget, stageOutput } from 
 import type { JobSetting } from "../../job/job-setting.ts";
 import { shellArgv, stage } from "../../job/job-stages.ts";
 import type { Ports } from "../../port.ts";
-import type { Judged } from "../gate-verdict.ts";
+import type { Judged } from "../gate-outcome.ts";
 import { addedEvidence } from "./added-evidence.ts";
 import type { RunInWave } from "./agent-question.ts";
 import { proposedChecks } from "./proposed-checks.ts";
@@ -92,7 +92,7 @@ const unrun = (check: AddedCheck, note: string): AddedCheck => ({
 
 const stageName = (index: number): string => `added check ${index + 1}`;
 
-/** Returns the stages that run the checks, for a job of their own. */
+/** Returns the stages that run the checks, for a separate job. */
 export function addedStages({ run, build }: RunInWave, setting: JobSetting, treePath: string): StageSpec[] {
   const gate = build.plan.gates[run.gate];
   const timeoutMs = gate !== false && "timeoutMs" in gate ? Math.min(gate.timeoutMs, maxCheckMs) : maxCheckMs;

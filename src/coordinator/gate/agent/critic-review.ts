@@ -11,7 +11,7 @@ import type { BuildRow } from "../../../store/port.ts";
 import { describeFailure, endText, gateMask, stageOutput } from "../../job/job-results.ts";
 import type { Mask } from "../../masking/masking.ts";
 import type { Ports } from "../../port.ts";
-import { maskFinding, noEvidence } from "../gate-verdict.ts";
+import { maskFinding, noEvidence } from "../gate-outcome.ts";
 import { askStage, type RunInWave, waveContext } from "./agent-question.ts";
 
 // The critic's agent reviews at most twice, each time in its own job, tree and session: first for
@@ -126,7 +126,7 @@ async function resultFile(
     };
   }
   const file = await endpoint.guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: 1024 * 1024 });
-  if (file === null) return { lack: "the critic agent handed in no findings file (WAVESMITH_RESULT_FILE)" };
+  if (file === null) return { lack: "the critic agent submitted no findings file (WAVESMITH_RESULT_FILE)" };
   return { text: mask(file.toString("utf8")) };
 }
 

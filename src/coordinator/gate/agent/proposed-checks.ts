@@ -94,12 +94,12 @@ async function resultFile(
   }
   try {
     const file = await endpoint.guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: resultBytes });
-    if (file === null) return { lack: "it handed in no file of checks (WAVESMITH_RESULT_FILE)" };
+    if (file === null) return { lack: "it submitted no file of checks (WAVESMITH_RESULT_FILE)" };
     const text = file.toString("utf8");
     return { text, masked: mask(text) };
   } catch (error) {
     if (!(error instanceof WavesmithError && error.code === "guest-refused")) throw error;
-    return { lack: `what it handed in cannot be read: ${mask(error.message)}` };
+    return { lack: `its file of checks cannot be read: ${mask(error.message)}` };
   }
 }
 

@@ -6,8 +6,8 @@ import type { JobState, SandboxEndpoint, StageState } from "../../../sandbox/por
 import { ensureSandbox } from "../../../sandbox-lifecycle/ensure-sandbox.ts";
 import { describeFailure, gateMask, stageOutput } from "../../job/job-results.ts";
 import type { Ports } from "../../port.ts";
+import { type Judged, noEvidence } from "../gate-outcome.ts";
 import type { LoadedGate } from "../gate-run.ts";
-import { type Judged, noEvidence } from "../gate-verdict.ts";
 import type { GateWork } from "../gate-work.ts";
 import { earlierCounts } from "./earlier-runs.ts";
 import { askedReport, usualReports } from "./test-reports.ts";
@@ -106,4 +106,6 @@ const reasonOf = ({ stage, result }: { stage: StageState; result: GateResult }):
     : describeFailure(stage);
 
 const labelled = (stage: StageState, finding: Finding): Finding =>
-  /^(testing|integration)$/.test(stage.name) ? finding : { ...finding, message: `${stage.name}: ${finding.message}` };
+  /^(testing|integration)$/.test(stage.name) || finding.message.startsWith(stage.name)
+    ? finding
+    : { ...finding, message: `${stage.name}: ${finding.message}` };

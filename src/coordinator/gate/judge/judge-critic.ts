@@ -10,8 +10,8 @@ import { declaredByTasks } from "../../guarded-files/agent-files.ts";
 import { judgeGateFiles } from "../../guarded-files/gate-files.ts";
 import type { Ports } from "../../port.ts";
 import { criticAgent, judgeReview, type Reviewed, reviewMissing } from "../agent/critic-review.ts";
+import { type Judged, noEvidence } from "../gate-outcome.ts";
 import type { LoadedGate } from "../gate-run.ts";
-import { type Judged, noEvidence } from "../gate-verdict.ts";
 import { syntaxFindings } from "./syntax-checks.ts";
 
 export async function judgeCritic(

@@ -116,7 +116,9 @@ async function bootProblem(container: Docker.Container, image: string): Promise<
   }
 }
 
-/** Explains why a container did not come up: by the phase that failed, else by its last line. */
+/**
+ * Explains why a container did not come up: by the phase that failed, otherwise by its last line.
+ */
 export function bootFailure(log: string, image: string): DriverProblem {
   const failed = failedPhase(log);
   if (failed !== null) {

@@ -31,7 +31,7 @@ export async function* watchContainers(
 ): AsyncIterable<SandboxChange> {
   let since: number | null = null;
   while (!signal.aborted) {
-    const stream: Readable | null = await openEvents(engine, installationId, since).catch(() => null); // The engine is away: try again.
+    const stream: Readable | null = await openEvents(engine, installationId, since).catch(() => null); // The engine cannot be reached: try again.
     if (stream !== null) {
       for await (const event of linesOf(stream, signal)) {
         since = event.time ?? since;

@@ -1,5 +1,5 @@
 // Packs and unpacks volumes with the guest's program, in a sandbox that reaches nothing but the
-// volume. The program ends with its standard input, also when we are killed. We never kill it,
+// volume. The program ends with its standard input, even if we are killed. We never kill it,
 // because a bwrap killed while it creates namespaces leaves a process that waits forever and holds
 // the pipes open.
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";

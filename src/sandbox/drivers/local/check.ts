@@ -146,7 +146,7 @@ const denied = (what: string, reason: string, machine: HostFacts): DriverProblem
 
 /**
  * Returns chown's error when root may not give files to another user here, as in a container with a
- * single user; else null.
+ * single user; otherwise null.
  */
 export function deniedUser(error: unknown): string | null {
   const { cmd, stderr } = error as { cmd?: string; stderr?: string };
@@ -171,7 +171,7 @@ export function denialRemedy({ setting, inContainer, isRoot }: HostFacts): strin
     return `AppArmor denies it (kernel.apparmor_restrict_unprivileged_userns is 1); allow it to bubblewrap: ${load} (or to all: ${sudo}sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)`;
   }
   if (inContainer) {
-    return "the container around us denies it; start that with --security-opt seccomp=unconfined --security-opt systempaths=unconfined";
+    return "the container around us denies it; start it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined";
   }
   return "the system or the container around us denies user namespaces, and no setting we can read says which: allow them for this user";
 }

@@ -28,7 +28,7 @@ export interface RunningGuest {
 }
 
 /**
- * Returns the sandbox that runs and answers, else null; a silent one counts as dead, with a
+ * Returns the running sandbox if it answers, otherwise null; a silent one counts as dead, with a
  * warning.
  */
 export async function findRunningGuest(options: LocalDriverOptions, places: Places): Promise<RunningGuest | null> {

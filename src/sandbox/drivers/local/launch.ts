@@ -1,16 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import {
-  chmodSync,
-  closeSync,
-  constants,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  realpathSync,
-  symlinkSync,
-} from "node:fs";
+import { chmodSync, closeSync, constants, copyFileSync, mkdirSync, openSync, realpathSync, symlinkSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
@@ -20,6 +10,7 @@ import { findProgram } from "../../host/programs.ts";
 import { sandboxUser } from "../../host/users.ts";
 import { hostPlatform, toolsFolder, toolsInside } from "../../tools/place.ts";
 import { type OuterCommand, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
+import { trustMachine } from "./certificates.ts";
 import { recentTools, type Tools } from "./tool-roots.ts";
 
 export interface LocalDriverOptions {
@@ -164,15 +155,23 @@ function sandboxCommand({ options, projectId, places, network, egress }: GuestLa
   const way = { source: egress, target: egressInside };
   // Agents installed later appear too.
   const installed = { source: installedTools(options), target: toolsInside };
+  const trust = trustMachine(join(places.run, "certificates.pem"));
   return commandFor(options, {
     bwrap: requireProgram("bwrap", options),
-    shown: [...showEtc(join(places.run, "etc")), ...tools.shown, shownPrograms(guestFile(places)), way, installed],
+    shown: [
+      ...showEtc(join(places.run, "etc")),
+      ...tools.shown,
+      shownPrograms(guestFile(places)),
+      way,
+      installed,
+      ...trust.shown,
+    ],
     writable: [
       { source: places.socket, target: "/run/wavesmith" },
       { source: places.volume, target: "/workspace" },
     ],
     network,
-    env: { PATH: tools.path, [markName!]: mark!, ...trustedCertificates() },
+    env: { PATH: tools.path, [markName!]: mark!, ...trust.env },
     cwd: "/workspace",
     command: [
       ...guestInside(),
@@ -215,16 +214,6 @@ export function commandFor(options: LocalDriverOptions, sandbox: OuterSandbox): 
   if (user === null) return outerCommand(sandbox);
   const command = outerCommandFor(user, sandbox);
   return { ...command, program: requireProgram(command.program, options) };
-}
-
-/**
- * Passes the system's certificates to programs that bring their own list, so that they trust a
- * company's own authority.
- */
-function trustedCertificates(): Record<string, string> {
-  const bundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-  const bundle = bundles.find((path) => existsSync(path));
-  return bundle === undefined ? {} : { NODE_EXTRA_CA_CERTS: bundle, REQUESTS_CA_BUNDLE: bundle };
 }
 
 export function requireProgram(name: string, { env }: LocalDriverOptions): string {

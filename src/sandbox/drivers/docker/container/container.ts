@@ -138,7 +138,7 @@ export async function removeContainer(engine: DockerEngine, id: string): Promise
     );
     if (isGone) return;
     if (performance.now() > deadline) {
-      throw new WavesmithError("sandbox-unavailable", `the engine does not remove the container ${id.slice(0, 12)}`, {
+      throw new WavesmithError("sandbox-unavailable", `the engine did not remove the container ${id.slice(0, 12)}`, {
         retryable: true,
         remedy: `remove it by hand: docker rm -f ${id.slice(0, 12)}`,
       });
@@ -161,7 +161,10 @@ export async function lastWords(engine: DockerEngine, id: string): Promise<strin
   return rest.slice(rest.indexOf("\n") + 1);
 }
 
-/** Takes both outputs out of their frames: eight bytes, of which the last four are a length. */
+/**
+ * Unpacks both outputs from their frames. A frame begins with eight bytes; the last four are its
+ * length.
+ */
 function unframed(log: Buffer): string {
   let text = "";
   for (let at = 0; at + 8 <= log.length; at += 8 + log.readUInt32BE(at + 4)) {

@@ -22,8 +22,8 @@ export interface RunningContainer {
 }
 
 /**
- * Returns the running sandbox that answers, else null; a silent one counts as dead, with a warning.
- * With `isRecentEnough`, an answer of the last second is reused.
+ * Returns the running sandbox if it answers, otherwise null; a silent one counts as dead, with a
+ * warning. With `isRecentEnough`, an answer of the last second is reused.
  */
 export async function findRunningContainer(
   resources: DockerResources,

@@ -22,8 +22,8 @@ export function connectEngine(environment: Environment): Docker {
     socketPath: socketPath(environment),
     // Otherwise dockerode reads a host from process.env and prefers it to the socket.
     host: undefined,
-    // A connection kept across a restart of the engine fails its first request. An agent of our own
-    // is no way out, because dockerode serializes it with all its sockets at every request.
+    // A connection kept across a restart of the engine fails its first request. Our own agent would
+    // not help, because dockerode serializes it with all its sockets at every request.
     headers: { Connection: "close" },
   } as Docker.DockerOptions);
 }
@@ -108,7 +108,7 @@ function connectionProblem(
     const debian = /^ID(_LIKE)?=.*(debian|ubuntu)/m.test(machine.osRelease);
     const remedy = installed ? start : installCommand(debian ? "docker.io" : "docker", machine);
     return {
-      what: `no Docker engine runs here: there is no socket ${path}`,
+      what: `no Docker engine is running here: there is no socket ${path}`,
       remedy: `${remedy}; ${elsewhere(environment)}`,
     };
   }

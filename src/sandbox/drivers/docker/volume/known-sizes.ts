@@ -13,7 +13,7 @@ export interface KnownSize {
 const folderOf = (dataDir: string): string => join(dataDir, "docker");
 const fileOf = (dataDir: string, projectId: ProjectId): string => join(folderOf(dataDir), `${projectId}.size.json`);
 
-/** Records a size. It is only shown to people, so a full disk is no failure. */
+/** Records a size. It is only shown to people, so a full disk is not a failure. */
 export function rememberSize(dataDir: string, projectId: ProjectId, bytes: number, at = new Date()): void {
   try {
     mkdirSync(folderOf(dataDir), { recursive: true, mode: 0o700 });

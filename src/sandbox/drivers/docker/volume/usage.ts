@@ -86,7 +86,7 @@ async function countBytes(engine: DockerEngine, containerId: string, counting: C
 }
 
 /** The users and groups of `src/guest/isolation/users.ts`. */
-const houseUser = 10_001;
+const wavesmithUser = 10_001;
 const cacheGroup = 10_002;
 
 // Each user's folders are counted as that user, because no other user may read them. A file that
@@ -107,7 +107,7 @@ each_of() {
 }
 open_own='find "$@" -xdev -type d ! \\( -readable -executable \\) -uid "$(id -u)" -exec chmod -R u+rwX {} +'
 open_cache='chgrp -Rh ${cacheGroup} -- "$@"; chmod -R g+rwX -- "$@"'
-closed() { as ${houseUser} find cache -xdev -type d ! \\( -readable -executable \\) ! -uid 0 "$@"; }
+closed() { as ${wavesmithUser} find cache -xdev -type d ! \\( -readable -executable \\) ! -uid 0 "$@"; }
 closed -printf '%U\\n' | sort -u | while read -r user; do
   if rests "$user"; then closed -uid "$user" -print0 | each_of "$user" "$open_cache" sh; fi
 done
