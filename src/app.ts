@@ -163,7 +163,8 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     reconcile: () => running.reconcile(),
     diskTrouble: () => room.trouble(),
     abandon: (projectId) => sandboxes.abandon(projectId),
-    close: () => closeInOrder([running.stop, background.stop, feed.close, ports.models.close, database.close]),
+    close: () =>
+      closeInOrder([running.stop, sandboxes.close, background.stop, feed.close, ports.models.close, database.close]),
   };
   return app;
 }

@@ -9,6 +9,11 @@ import type { AppOptions } from "./options.ts";
 export interface DriversInUse {
   readonly driver: Ports["driver"];
   abandon(projectId: ProjectId): Promise<void>;
+  /**
+   * From now on starts no sandbox. A step that outlives the engine's grace would otherwise start
+   * one that nobody watches.
+   */
+  close(): Promise<void>;
   /** Calls `listener` for every driver that is in use here, and for each one that is used later. */
   onDriverUse(listener: (name: string) => void): void;
 }
@@ -25,15 +30,15 @@ export function createDriversInUse(options: AppOptions, installationId: string):
     ...(orphanLimitMs === undefined ? {} : { silenceMs: orphanLimitMs }),
   };
   const driversByName = new Map<string, SandboxDriver>();
-  let abandoned = false;
+  let refusal: string | null = null;
   let onDriverUse: (name: string) => void = () => undefined;
   const driver = (name: string): SandboxDriver => {
     const existing = driversByName.get(name);
     if (existing !== undefined) return existing;
     const plain = createDriver(name, settings);
     const ensure: SandboxDriver["ensure"] = async (spec) => {
-      if (!abandoned) return plain.ensure(spec);
-      throw new WavesmithError("sandbox-unavailable", "the build is being interrupted, so no sandbox is started");
+      if (refusal === null) return plain.ensure(spec);
+      throw new WavesmithError("sandbox-unavailable", `${refusal}, so no sandbox is started`);
     };
     driversByName.set(name, { ...plain, ensure });
     onDriverUse(name);
@@ -45,8 +50,11 @@ export function createDriversInUse(options: AppOptions, installationId: string):
       onDriverUse = listener;
       for (const name of driversByName.keys()) listener(name);
     },
+    async close() {
+      refusal ??= "this process is ending";
+    },
     async abandon(projectId: ProjectId): Promise<void> {
-      abandoned = true;
+      refusal = "the build is being interrupted";
       for (const one of driversByName.values())
         for (const place of [projectId, previewPlaceOf(projectId)]) {
           // The guest ends its jobs and itself without writing anything. `stop` cleans up the rest,

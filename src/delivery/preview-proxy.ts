@@ -8,7 +8,7 @@ export interface PreviewProxy {
   readonly port: number;
   /** The URL without a path: `http://127.0.0.1:4711`. */
   readonly origin: string;
-  /** Ends every connection. Safe to call twice. */
+  /** Ends every connection and waits for the calls of `reach` under way. Safe to call twice. */
   close(): Promise<void>;
 }
 
@@ -27,18 +27,21 @@ export interface PreviewProxyOptions {
  */
 export async function openPreviewProxy({ reach, used, port = 0 }: PreviewProxyOptions): Promise<PreviewProxy> {
   const open = new Set<Socket>();
+  const reaching = new Set<Promise<unknown>>();
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
     open.add(socket);
     socket.once("close", () => open.delete(socket));
     // Both ends see a broken connection; nothing else waits for it.
     socket.on("error", () => socket.destroy());
-    reach()
+    const reached = reach()
       .catch((): Reach => ({ kind: "starting", why: "it cannot be reached right now" }))
-      .then((reached) => {
-        if (reached.kind !== "connected") return void answerWithReason(socket, reached);
-        join(socket, reached.connection);
+      .then((found) => {
+        reaching.delete(reached);
+        if (found.kind !== "connected") return answerWithReason(socket, found);
+        join(socket, found.connection);
         if (used !== undefined) socket.on("data", used);
       });
+    reaching.add(reached);
   });
   const chosen = await listen(server, port);
   return {
@@ -47,6 +50,7 @@ export async function openPreviewProxy({ reach, used, port = 0 }: PreviewProxyOp
     close: async () => {
       for (const socket of open) socket.destroy();
       if (server.listening) await new Promise<void>((done) => server.close(() => done()));
+      await Promise.all(reaching);
     },
   };
 }

@@ -1,4 +1,4 @@
-import { setMaxListeners } from "node:events";
+import { once, setMaxListeners } from "node:events";
 import { createServer, type ServerOptions as HttpOptions, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
@@ -65,6 +65,7 @@ export interface RunningServer {
   readonly isOpen: boolean;
   /**
    * Accepts no more requests, lets open ones finish (up to `graceMs`, default 10 s), then closes.
+   * It also waits for requests whose clients have gone, because they may still be using the app.
    */
   stop(graceMs?: number): Promise<void>;
 }
@@ -121,7 +122,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     answerMcp(context, { callers, api: api.fetch, patience }),
   );
   if (options.dashboard !== undefined) routes.route("/", createDashboard(options.dashboard));
-  const server = await listen(routes, options);
+  const requests = createRequestsUnderWay(routes.fetch);
+  const server = await listen(requests.fetch, options);
   const { port } = server.address() as AddressInfo;
   const origin = `http://${nameFor(host)}:${port}`;
   const reachedAt = engine.serveOrigin ?? origin;
@@ -142,7 +144,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     async stop(graceMs = 10_000) {
       stopping.abort();
       await inngest?.registration.stop();
-      await close(server, graceMs);
+      await close(server, requests, graceMs);
       meter.stop();
     },
   };
@@ -244,13 +246,13 @@ function parseJson(text: string): unknown {
   }
 }
 
-function listen(routes: Hono, { host, port, warn, previewHosts }: ServerOptions): Promise<Server> {
+function listen(fetch: Hono["fetch"], { host, port, warn, previewHosts }: ServerOptions): Promise<Server> {
   return new Promise((resolve, reject) => {
     const own = previewHosts === undefined ? {} : { createServer: createServerBeside(previewHosts) };
     const sockets: unknown = new WebSocketServer({ noServer: true, maxPayload: maxSocketBytes });
     // Its types do not allow for exact optional properties.
     const websocket = { server: sockets } as NonNullable<Parameters<typeof serve>[0]["websocket"]>;
-    const server = serve({ fetch: routes.fetch, hostname: host, port, websocket, ...own }, () => {
+    const server = serve({ fetch, hostname: host, port, websocket, ...own }, () => {
       server.off("error", refused);
       server.on("error", (error) => warn(`the HTTP server: ${messageOf(error)}`));
       resolve(server);
@@ -299,10 +301,32 @@ function nameFor(host: string): string {
   return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
 }
 
-async function close(server: Server, graceMs: number): Promise<void> {
+interface RequestsUnderWay {
+  readonly fetch: Hono["fetch"];
+  /** Resolves when every request so far has its answer. */
+  ended(): Promise<unknown>;
+}
+
+/** Knows which requests are being handled. A server forgets those whose clients have gone. */
+function createRequestsUnderWay(handle: Hono["fetch"]): RequestsUnderWay {
+  const underWay = new Set<Promise<Response>>();
+  return {
+    fetch(...args) {
+      const answer = Promise.resolve(handle(...args));
+      const done = (): void => void underWay.delete(answer);
+      underWay.add(answer);
+      answer.then(done, done);
+      return answer;
+    },
+    ended: () => Promise.allSettled(underWay),
+  };
+}
+
+async function close(server: Server, requests: RequestsUnderWay, graceMs: number): Promise<void> {
+  const overdue = AbortSignal.timeout(graceMs);
+  overdue.addEventListener("abort", () => server.closeAllConnections());
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
-  const late = setTimeout(() => server.closeAllConnections(), graceMs);
   await closed;
-  clearTimeout(late);
+  if (!overdue.aborted) await Promise.race([requests.ended(), once(overdue, "abort")]);
 }

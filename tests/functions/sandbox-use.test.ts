@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createBuildReader } from "../../src/coordinator/build/read-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
@@ -189,5 +190,18 @@ describe("a build whose volume is above its limit", () => {
     await guest.remove("cache/big");
     await retryBuild(ports(), buildId);
     expect(await fixture.until(buildId)).toMatchObject({ status: "completed", reason: null });
+  });
+});
+
+describe("an app that has closed", () => {
+  it("starts no sandbox for a step that outlived it", async () => {
+    const own = await createBuildFixture();
+    const { ports, config } = own.app;
+    const driver = ports.driver(config.sandboxDriver);
+    await own.close();
+    const spec = { projectId: own.projectId, sandboxId: "sb_late", tenantId: "default", network: { mode: "none" } };
+    const started = driver.ensure({ ...spec, limits: ports.sandboxPolicy.limits } as never);
+    await expect(started).rejects.toThrow("this process is ending, so no sandbox is started");
+    expect(existsSync(config.dataDir)).toBe(false);
   });
 });

@@ -1,3 +1,4 @@
+import { EventEmitter, once } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { requestCancel, takeCancelRequest } from "../../src/coordinator/build/stop/cancel-build.ts";
@@ -275,6 +276,36 @@ describe("serve with the embedded engine", () => {
   it("refuses to be reachable from other machines when a dev server calls the functions", async () => {
     const dev = { kind: "inngest", isDev: true, baseUrl: "http://127.0.0.1:1", serveOrigin: null } as const;
     await expect(start(dev, "0.0.0.0")).rejects.toThrow(/signs no calls/);
+  });
+
+  it("stops only when the requests of clients that have gone are handled too", async () => {
+    const asked = new EventEmitter();
+    await server.stop();
+    let isHandled = false;
+    const held: typeof fixture.app = {
+      ...fixture.app,
+      async ping() {
+        const answer = once(asked, "answer");
+        asked.emit("asked");
+        await answer;
+        isHandled = true;
+      },
+    };
+    server = await startServer({
+      ...{ app: held, engine: embedded, key: "s3cret", host: "127.0.0.1", port: 0 },
+      ...{ inform: () => undefined, warn: () => undefined },
+    });
+    const client = new AbortController();
+    const begun = once(asked, "asked");
+    const request = fetch(`${server.origin}/readyz`, { signal: client.signal });
+    await begun;
+    client.abort();
+    await expect(request).rejects.toThrow();
+    const stopped = server.stop().then(() => isHandled);
+    // As many turns as an early stop would take many times over.
+    for (let turn = 0; turn < 50; turn += 1) await fixture.app.ping();
+    asked.emit("answer");
+    expect(await stopped).toBe(true);
   });
 
   it("serves nothing at the path where an Inngest server would call functions", async () => {

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { lookForDocker, type Made, madeInDocker } from "./docker.ts";
@@ -70,7 +70,18 @@ function leftovers(): string[] {
     .filter((name) => name.startsWith("wavesmith") && !(shared.length > 0 && name.startsWith("wavesmith-pg-")))
     .map((name) => join(folder, name))
     .filter((path) => !shared.some(({ command }) => command.includes(path)));
-  return [...files, ...strays().map(({ pid, command }) => `process ${pid}: ${command.slice(0, 200)}`)];
+  return [...files.map(described), ...strays().map(({ pid, command }) => `process ${pid}: ${command.slice(0, 200)}`)];
+}
+
+/** Adds what is inside a folder, because that shows who made it. */
+function described(path: string): string {
+  try {
+    const made = statSync(path).birthtime.toISOString();
+    const inside = readdirSync(path, { recursive: true }).map(String);
+    return `${path}, made at ${made}, ${inside.length} inside: ${inside.slice(-5).join(", ")}`;
+  } catch {
+    return path; // It is a file, or gone by now.
+  }
 }
 
 /** Lists the run's processes that do not belong to the shared cluster. */

@@ -1,6 +1,6 @@
 // The sizes of volumes when their sandboxes stopped, because counting a volume that no container
 // mounts would take a container.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ProjectId } from "../../../../domain/ids.ts";
 
@@ -16,7 +16,8 @@ const fileOf = (dataDir: string, projectId: ProjectId): string => join(folderOf(
 /** Records a size. It is only shown to people, so a full disk is not a failure. */
 export function rememberSize(dataDir: string, projectId: ProjectId, bytes: number, at = new Date()): void {
   try {
-    mkdirSync(folderOf(dataDir), { recursive: true, mode: 0o700 });
+    // Not `recursive`, which would make a removed data directory again.
+    if (!existsSync(folderOf(dataDir))) mkdirSync(folderOf(dataDir), { mode: 0o700 });
     writeFileSync(fileOf(dataDir, projectId), JSON.stringify({ bytes, at: at.toISOString() } satisfies KnownSize));
   } catch {
     forgetSize(dataDir, projectId); // No size is better than an old one.
