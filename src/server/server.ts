@@ -25,6 +25,7 @@ import { problem, problemOf } from "./problem.ts";
 import { keepRegistered, type Registration } from "./registration.ts";
 import { createSignInRoutes } from "./sign-in.ts";
 import { type BodyPatience, bodyInTime, limitRequest, withBodyInTime } from "./slow-body.ts";
+import { cutOffUnread } from "./unread-answer.ts";
 import { dropUnreadBody } from "./unread-body.ts";
 import { createWebhookRoutes, type WebhookSettings } from "./webhooks.ts";
 
@@ -55,6 +56,8 @@ export interface ServerOptions {
   readonly requestsPerMinute?: number | null;
   /** Milliseconds after which a silent stream shows that it lives; default 15 s. */
   readonly heartbeatMs?: number;
+  /** Milliseconds for which a client may take nothing of what waits for it; default 60 s. */
+  readonly unreadMs?: number;
   /** Milliseconds that the body of a request may take, but not of an upload; default 30 s. */
   readonly bodyMs?: number;
 }
@@ -124,6 +127,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   if (options.dashboard !== undefined) routes.route("/", createDashboard(options.dashboard));
   const requests = createRequestsUnderWay(routes.fetch);
   const server = await listen(requests.fetch, options);
+  cutOffUnread(server, options.unreadMs ?? 60_000);
   const { port } = server.address() as AddressInfo;
   const origin = `http://${nameFor(host)}:${port}`;
   const reachedAt = engine.serveOrigin ?? origin;

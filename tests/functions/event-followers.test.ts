@@ -1,5 +1,5 @@
 import { connect, type Socket } from "node:net";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { eventsOf } from "../../src/coordinator/build-events.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
@@ -17,7 +17,7 @@ describe("the followers of a build", { timeout: 120_000 }, () => {
     reported = 0;
     server = await startServer({
       ...{ app: fixture.app, engine: { kind: "embedded", serveOrigin: null }, key, host: "127.0.0.1", port: 0 },
-      ...{ inform: () => undefined, warn: () => undefined, heartbeatMs: 500 },
+      ...{ inform: () => undefined, warn: () => undefined, unreadMs: 500 },
     });
     buildId = (await fixture.build({ tasks: [{ id: "a", run: "echo a > a.txt" }] })).id;
   });
@@ -93,17 +93,20 @@ describe("the followers of a build", { timeout: 120_000 }, () => {
 
   it("LF1: one that never reads is cut off, and the others miss nothing", async () => {
     const request = `GET /api/v1/builds/${buildId}/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+    const { feed } = fixture.app;
+    const { onCommit } = feed;
+    const cutOff = new Promise<void>((resolve) => {
+      vi.spyOn(feed, "onCommit").mockImplementation((listener) => {
+        const listening = onCommit(listener);
+        return { stop: () => resolve(listening.stop()) };
+      });
+    });
     const idle = connect(Number(new URL(server.origin).port), "127.0.0.1", () => idle.write(request));
     sockets.push(idle);
     idle.pause();
-    const cutOff = new Promise<void>((resolve) => {
-      idle.once("close", () => resolve());
-      idle.on("error", () => undefined); // only a write shows that the connection is lost
-    });
     // More than the socket's buffers hold.
     for (let round = 0; round < 6; round += 1) await report(50, { text: "x".repeat(40_000) });
-    const knock = setInterval(() => idle.write("\r\n"), 100);
-    await cutOff.finally(() => clearInterval(knock));
+    await cutOff;
     const { length } = await fixture.app.store.outbox.list({ buildId });
     expect(await follow((ids) => ids.length === length)).toHaveLength(length);
   });

@@ -42,8 +42,6 @@ export interface ApiCall<Params, Query, Body> {
   readonly gone: AbortSignal;
   /** Whether the key or session is still valid, for streams that outlive the first check. */
   isAllowed(): Promise<boolean>;
-  /** Closes the client's connection, whatever was sent of the answer. */
-  hangUp(): void;
 }
 
 export interface ApiReply {

@@ -3,8 +3,7 @@ import { problemWith } from "../problem.ts";
 import type { ApiCall, ApiContext } from "./endpoint.ts";
 
 // LF1. A stream asks for the next events only when its client has taken the last ones, so a client
-// that reads slowly costs one part and no more. One that takes nothing for four heartbeats although
-// there is something to read is cut off.
+// that reads slowly costs one part and no more. The server cuts off one that takes nothing.
 // LF2. A stream asks at each heartbeat, and with events as often, whether its caller may still
 // read.
 
@@ -29,7 +28,7 @@ export interface StreamSource {
 }
 
 /** The reader of a stream. */
-export type Reader = Pick<ApiCall<never, never, never>, "gone" | "isAllowed" | "hangUp">;
+export type Reader = Pick<ApiCall<never, never, never>, "gone" | "isAllowed">;
 
 const pollMs = 1_000;
 const soonMs = 20;
@@ -42,7 +41,7 @@ let openStreams = 0;
  */
 export function eventStream(
   { stopping, warn, heartbeatMs }: ApiContext,
-  { gone, isAllowed, hangUp }: Reader,
+  { gone, isAllowed }: Reader,
   open: (wake: () => void) => StreamSource,
 ): Response {
   if (openStreams >= mostStreams) {
@@ -54,7 +53,7 @@ export function eventStream(
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   const end = (): void => ended.abort();
   const pump = createPump(open, {
-    ...{ heartbeatMs, isAllowed, hangUp, end },
+    ...{ heartbeatMs, isAllowed, end },
     send: (bytes) => controller?.enqueue(bytes),
     fail(error) {
       warn(`a stream of events ended: ${messageOf(error)}`);
@@ -85,7 +84,7 @@ export function eventStream(
   return new Response(stream, { headers });
 }
 
-interface Sink extends Pick<Reader, "isAllowed" | "hangUp"> {
+interface Sink extends Pick<Reader, "isAllowed"> {
   readonly heartbeatMs: number;
   send(bytes: Uint8Array): void;
   end(): void;
@@ -152,11 +151,8 @@ function createPump(open: (wake: () => void) => StreamSource, sink: Sink): { pul
   };
   const source = open(look);
   const tick = (): void => {
-    const silentMs = performance.now() - sentAt;
-    if (!isPulled && silentMs >= 4 * heartbeatMs) {
-      clearInterval(ticking);
-      sink.hangUp();
-    } else if (isPulled && !isWaiting && silentMs >= heartbeatMs) attempt(() => sendIfAllowed(heartbeat));
+    const isSilent = performance.now() - sentAt >= heartbeatMs;
+    if (isPulled && !isWaiting && isSilent) attempt(() => sendIfAllowed(heartbeat));
     else look();
   };
   const ticking = setInterval(tick, Math.min(pollMs, heartbeatMs)).unref();

@@ -1,4 +1,3 @@
-import type { HttpBindings } from "@hono/node-server";
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Caller } from "../../domain/access.ts";
@@ -157,8 +156,6 @@ async function answer(context: Context, one: Endpoint, patience: BodyPatience): 
     header: (name: string) => context.req.header(name),
     gone: context.req.raw.signal,
     isAllowed: async () => (await context.get("findCaller")()) !== null,
-    // A tool of `/mcp` calls without its own connection.
-    hangUp: () => void (context.env as Partial<HttpBindings> | undefined)?.outgoing?.destroy(),
   };
   if (call.body instanceof Response) return call.body;
   const reply = await one.handle(call as unknown as ApiCall<never, never, never>);

@@ -172,12 +172,12 @@ function attemptEndpoints(api: ApiContext): Endpoint[] {
       params: taskParams,
       query: logQuery,
       reply: logReply,
-      async handle({ params, query, header, gone, isAllowed, hangUp }) {
+      async handle({ params, query, header, gone, isAllowed }) {
         const { id: buildId } = await getBuild(app, params.id);
         const found = await findAttempt(app, buildId, params.task, query.attempt);
         const from = lastEventId(header("last-event-id")) ?? query.offset;
         const log = { jobKey: found.jobKey, attempt: found.number };
-        if (query.follow === "true") return followLog(api, log, { from, reader: { gone, isAllowed, hangUp } });
+        if (query.follow === "true") return followLog(api, log, { from, reader: { gone, isAllowed } });
         return { body: await readLog(store, log, from) };
       },
     }),
