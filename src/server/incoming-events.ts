@@ -3,6 +3,7 @@ import { z } from "zod";
 import { readBuildRequest, refuseForEvents, refuseUnknownKeys } from "../coordinator/build/request/build-request.ts";
 import { defaultTenant, projectIdFor } from "../coordinator/build/request/project.ts";
 import type { Ports } from "../coordinator/port.ts";
+import { checkInput } from "../domain/check-input.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { type DomainEvent, type EventData, makeEvent, schemaForEvent } from "../domain/events/events.ts";
 import { nameFromBrief } from "../domain/plan/brief.ts";
@@ -41,13 +42,15 @@ export interface IncomingOptions {
   readonly ports: Pick<Ports, "store" | "environment" | "models" | "briefAgents" | "eventSecrets">;
 }
 
+const remedy = "docs/events.md shows what each event takes";
+
 /** Parses the body of `POST /e/:key`: all of its events, or the first fault. */
 export async function readIncoming(body: unknown, options: IncomingOptions): Promise<DomainEvent<OutsideName>[]> {
-  const parsed = listSchema.safeParse(Array.isArray(body) ? body : [body]);
-  if (!parsed.success)
-    throw new WavesmithError("usage", `not an event or a list of events: ${describeIssues(parsed.error)}`);
+  const sent = Array.isArray(body)
+    ? checkInput(listSchema, body, { where: "the list of events", remedy })
+    : [checkInput(eventSchema, body, { where: "the event", remedy })];
   const events: DomainEvent<OutsideName>[] = [];
-  for (const event of parsed.data) events.push(await complete(event, options));
+  for (const event of sent) events.push(await complete(event, options));
   return events;
 }
 
@@ -56,13 +59,9 @@ async function complete(event: Incoming, options: IncomingOptions): Promise<Doma
   const name = fromOutside.find((known) => known === event.name);
   if (name === undefined) throw refusedName(event.name);
   const sentData = event.data ?? {};
-  const place = unstorableAt(sentData, "data");
-  if (place !== null) throw new WavesmithError("usage", `${place.path} of ${name} ${place.why}`);
   const data =
     name === "project/build.requested" ? requestData(sentData, options) : await buildData(name, sentData, options);
-  const checked = schemaForEvent(name)!.safeParse(data);
-  if (!checked.success)
-    throw new WavesmithError("usage", `the data of ${name} is wrong: ${describeIssues(checked.error)}`);
+  checkInput(schemaForEvent(name)!, data, { where: `the data of ${name}`, remedy });
   const made = makeEvent(name, randomUUID(), 0, data as EventData<OutsideName>);
   const id = event.id ?? made.id;
   // The function would find the same faults, but could not report them to the sender.
@@ -76,25 +75,6 @@ function refusedName(name: string): WavesmithError {
     remedy: `send one of ${fromOutside.join(", ")}`,
   });
 }
-
-const deepestData = 200;
-
-/** Returns what Postgres cannot store, and why; null if there is nothing. */
-function unstorableAt(value: unknown, path: string, depth = 0): { path: string; why: string } | null {
-  if (typeof value === "string")
-    return value.includes("\0") || loneSurrogate.test(value)
-      ? { path, why: "contains a NUL or half a character" }
-      : null;
-  if (typeof value !== "object" || value === null) return null;
-  if (depth > deepestData) return { path: "data", why: `is nested more than ${deepestData} levels deep` };
-  for (const [key, inner] of Object.entries(value)) {
-    const place = unstorableAt(key, `a key in ${path}`) ?? unstorableAt(inner, `${path}.${key}`, depth + 1);
-    if (place !== null) return place;
-  }
-  return null;
-}
-
-const loneSurrogate = /\p{Cs}/u;
 
 function requestData(data: Record<string, unknown>, { ports }: IncomingOptions): Record<string, unknown> {
   refuseForEvents(data, ports);
@@ -125,6 +105,3 @@ async function buildData(
   const { tenantId, projectId, metadata } = build;
   return { ...data, ...(metadata === null ? {} : { metadata }), tenantId, projectId, buildId };
 }
-
-const describeIssues = (error: z.ZodError): string =>
-  error.issues.map((issue) => `${issue.path.join(".") || "it"}: ${issue.message}`).join("; ");

@@ -5,6 +5,7 @@ import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { WebSocketServer } from "ws";
 import type { OpenIdProvider } from "../domain/access.ts";
+import { parseJson } from "../domain/check-input.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { buildIdForEvent } from "../domain/events/request-ids.ts";
 import { itemAt } from "../domain/known.ts";
@@ -240,14 +241,6 @@ async function answerInngest(request: Request, { inngest, patience }: ServerStat
   }
   const whole = await withBodyInTime(request, patience);
   return whole instanceof Response ? whole : called.endpoint.handle(whole);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new WavesmithError("usage", `the body is not JSON: ${messageOf(error)}`);
-  }
 }
 
 function listen(fetch: Hono["fetch"], { host, port, warn, previewHosts }: ServerOptions): Promise<Server> {

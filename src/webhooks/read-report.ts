@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { checkInput } from "../domain/check-input.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { boundedLog } from "./bounded-log.ts";
 import { conclusionOf } from "./conclusions.ts";
@@ -25,28 +26,25 @@ const reportSchema = z
     id: z.string().min(1).max(200).optional(),
     completedAt: z.iso.datetime({ offset: true }).optional(),
   })
-  .refine(({ branch, sha }) => branch !== undefined || sha !== undefined, "needs a branch or a sha");
+  .refine(({ branch, sha }) => branch !== undefined || sha !== undefined, "the report needs a branch or a sha");
 
 /**
  * Reads a report from a CI system. Without an `id` its content identifies it, so that sending it
  * again changes nothing. Fails with `usage`.
  */
 export function readReport(body: unknown, now: Date): CheckFact {
-  const parsed = reportSchema.safeParse(body);
-  if (!parsed.success) {
-    const faults = parsed.error.issues.map(({ path, message }) => [path.join("."), message].filter(Boolean).join(": "));
-    throw new WavesmithError("usage", `this is not a report of a check: ${faults.join("; ")}`, {
-      remedy: "send {repository, branch or sha, name, conclusion, url, log}; docs/webhooks.md has an example",
-    });
-  }
-  const { repository, branch = null, sha = null, name, url = null, log } = parsed.data;
-  const conclusion = conclusionOf(parsed.data.conclusion);
+  const report = checkInput(reportSchema, body, {
+    where: "the report",
+    remedy: "send {repository, branch or sha, name, conclusion, url, log}; docs/webhooks.md has an example",
+  });
+  const { repository, branch = null, sha = null, name, url = null, log } = report;
+  const conclusion = conclusionOf(report.conclusion);
   if (conclusion === null)
-    throw new WavesmithError("usage", `conclusion ${parsed.data.conclusion} is unknown`, {
+    throw new WavesmithError("usage", `conclusion ${report.conclusion} is unknown`, {
       remedy: "send passed, failed or cancelled",
     });
-  const completedAt = parsed.data.completedAt === undefined ? now : new Date(parsed.data.completedAt);
-  const id = parsed.data.id ?? createHash("sha256").update(JSON.stringify(parsed.data)).digest("hex").slice(0, 32);
+  const completedAt = report.completedAt === undefined ? now : new Date(report.completedAt);
+  const id = report.id ?? createHash("sha256").update(JSON.stringify(report)).digest("hex").slice(0, 32);
   return {
     ...{ kind: "check", repository, branch, sha, name, conclusion, url, jobId: null },
     origin: `ci:${repository}:${name}:${id}`,

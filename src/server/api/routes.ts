@@ -1,6 +1,7 @@
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Caller } from "../../domain/access.ts";
+import { parseJson } from "../../domain/check-input.ts";
 import { authenticate } from "../access/authenticate.ts";
 import { tooManyRequests } from "../access/rate-limit.ts";
 import { recordRequest } from "../access/record-request.ts";
@@ -11,7 +12,7 @@ import { auditEndpoints } from "./audit.ts";
 import { buildPartEndpoints, waitingEndpoints } from "./build-parts.ts";
 import { buildEndpoints } from "./builds.ts";
 import { bundleEndpoints } from "./bundle.ts";
-import { checked, parseJson } from "./checked.ts";
+import { checked } from "./checked.ts";
 import { docsPage } from "./docs-page.ts";
 import { type ApiCall, type ApiContext, type Endpoint, jsonReply } from "./endpoint.ts";
 import { eventEndpoints } from "./events.ts";

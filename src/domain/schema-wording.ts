@@ -1,4 +1,4 @@
-import type { z } from "@hono/zod-openapi";
+import type { z } from "zod";
 
 const kinds: Readonly<Record<string, string>> = {
   string: "text",
