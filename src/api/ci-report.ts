@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from "node:util";
 import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../coordinator/build/build-view.ts";
 import { elapsedMs } from "./build-result.ts";
 
@@ -48,11 +49,16 @@ export function summaryText(view: BuildView): string {
     ...(build.reason === null ? [] : [markdownText(build.reason)]),
     ["| wave | status | tasks | gates |", "|---|---|---|---|", ...rows].join("\n"),
     ...failed.map(({ group, name, reason, details }) => {
-      const fence = "`".repeat(Math.max(3, ...[...details.matchAll(/`+/g)].map(([ticks]) => ticks.length + 1)));
-      return `**${group}, ${markdownText(name)}**: ${markdownText(reason)}\n\n${fence}\n${details}\n${fence}`;
+      const what = `**${group}, ${markdownText(name)}**: ${markdownText(reason)}`;
+      return details === "" ? what : `${what}\n\n${fenced(details)}`;
     }),
   ];
   return `${parts.join("\n\n")}\n`;
+}
+
+function fenced(text: string): string {
+  const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length + 1)));
+  return `${fence}\n${text}\n${fence}`;
 }
 
 const casesOf = (view: BuildView, wave: WaveView): TestCase[] => [
@@ -71,14 +77,17 @@ const timeOf = ({ startedAt, endedAt }: AttemptView): number =>
 
 const taskResults: Partial<Record<TaskView["status"], TestCase["result"]>> = { completed: "passed", failed: "failed" };
 
-const taskCase = (view: BuildView, { key, status, reason, waveNumber }: TaskView): TestCase => ({
-  group: waveNumber === null ? "no wave" : `wave ${waveNumber}`,
-  name: `task ${key}`,
-  durationMs: attemptsOf(view, key).reduce((sum, one) => sum + timeOf(one), 0),
-  result: taskResults[status] ?? "skipped",
-  reason: reason ?? `it is ${status}`,
-  details: "",
-});
+function taskCase(view: BuildView, { key, status, reason, waveNumber }: TaskView): TestCase {
+  const attempts = attemptsOf(view, key);
+  return {
+    group: waveNumber === null ? "no wave" : `wave ${waveNumber}`,
+    name: `task ${key}`,
+    durationMs: attempts.reduce((sum, one) => sum + timeOf(one), 0),
+    result: taskResults[status] ?? "skipped",
+    reason: reason ?? `it is ${status}`,
+    details: outputText(attempts.at(-1)?.outputTail),
+  };
+}
 
 const gateResults: Partial<Record<NonNullable<GateView["verdict"]>, TestCase["result"]>> = {
   passed: "passed",
@@ -97,9 +106,12 @@ function gateCase(wave: WaveView, { gate, verdict, reason, round, evidence, find
     durationMs: evidence?.durationMs ?? 0,
     result: verdict === null ? "skipped" : (gateResults[verdict] ?? "skipped"),
     reason: reason ?? verdict ?? "it did not run to its end",
-    details: [...found, evidence?.outputTail ?? ""].join("\n").trim(),
+    details: [...found, outputText(evidence?.outputTail)].join("\n").trim(),
   };
 }
+
+/** Neither XML nor Markdown shows colours. */
+const outputText = (tail: string | null | undefined): string => stripVTControlCharacters(tail ?? "").trim();
 
 function suiteText(name: string, cases: readonly TestCase[]): string {
   const count = (result: TestCase["result"]): number => cases.filter((one) => one.result === result).length;

@@ -28,6 +28,21 @@ describe("ci", { timeout: 240_000 }, () => {
     );
   });
 
+  it("reports why a task failed, with the end of its output", async () => {
+    const [report, summary] = [join(place.folder, "failed.xml"), join(place.folder, "failed.md")];
+    const script = "printf '\\033[31mno <door>\\033[0m\\n'; exit 3";
+    const plan = place.plan("breaks", [
+      { id: "a", run: script, retries: 0 },
+      { id: "b", run: "exit 4", retries: 0 },
+    ]);
+    const run = await place.with({ GITHUB_STEP_SUMMARY: summary }).run("ci", plan, "--junit", report);
+    expect(run.code).toBe(1);
+    expect(readFileSync(report, "utf8")).toContain('<failure message="run exited with 3">no &lt;door&gt;</failure>');
+    const text = readFileSync(summary, "utf8");
+    expect(text).toContain("**wave 1, task a**: run exited with 3\n\n```\nno <door>\n```\n");
+    expect(text).toMatch(/\*\*wave 1, task b\*\*: run exited with 4\n+$/);
+  });
+
   it("does the same for a build on a server, with a key that may only build", async () => {
     await builtDashboard(); // Otherwise the server creates it first.
     const serve = place.start("serve", "--port", "0", "--json");

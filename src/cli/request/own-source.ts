@@ -65,9 +65,7 @@ function sourceLine({ root, commit, branch, uncommitted }: RequestedRepository, 
 }
 
 const leftOutLines = (leftOut: number): string[] =>
-  leftOut === 0
-    ? []
-    : [`not read: ${count(leftOut, "uncommitted file")}; what an earlier build took in stays in the project`];
+  leftOut === 0 ? [] : [`not read: ${count(leftOut, "uncommitted file")}`];
 
 /** The plan file and the files that it reads. */
 export function filesOfPlan(file: string, value: unknown): Set<string> {
