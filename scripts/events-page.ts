@@ -37,7 +37,7 @@ const examples: Record<(typeof fromOutside)[number], { readonly data: object; re
   },
   "project/wave.rejected": {
     data: { buildId: "bld_…", waveNumber: 1, by: "Ada", reason: "the form loses its text" },
-    note: "Reject it; the reason goes to the fixer.",
+    note: "Reject it, which blocks it. A retry gives your reason to the fixer.",
   },
 };
 

@@ -95,7 +95,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);
     throw new WavesmithError("usage", `settings are wrong: ${problems.join("; ")}`, {
-      remedy: "fix these environment variables; the README lists every setting",
+      remedy: "fix these environment variables; docs/settings.md lists every setting",
     });
   }
   const { data } = parsed;
