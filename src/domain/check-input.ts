@@ -14,6 +14,8 @@ export function parseJson(text: string): unknown {
 interface Naming {
   /** What the value is called in messages: `the body`. */
   readonly where: string;
+  /** What the list of faults begins with, if it needs to be said: `the form is wrong: `. */
+  readonly intro?: string;
   readonly remedy: string;
 }
 
@@ -22,23 +24,32 @@ const deepest = 200;
 /** Postgres stores neither NUL nor half a character. */
 const unstorable = /\0|\p{Cs}/u;
 
-/** Checks a value from outside. Fails with `usage`, naming everything that is wrong. */
-export function checkInput<Schema extends z.ZodType>(
-  schema: Schema,
-  value: unknown,
-  { where, remedy }: Naming,
-): z.infer<Schema> {
+/**
+ * Checks a value from outside that is to be stored as it is. Fails with `usage`, naming everything
+ * that is wrong.
+ */
+export function checkInput<Schema extends z.ZodType>(schema: Schema, value: unknown, naming: Naming): z.infer<Schema> {
+  const { where } = naming;
   if (typeof value === "object" && value !== null && Object.hasOwn(value, "__proto__"))
     throw new WavesmithError("usage", `${where} has the key __proto__`);
   const fault = faultIn(value, where);
   if (fault !== null) throw new WavesmithError("usage", fault);
+  return matchSchema(schema, value, naming);
+}
+
+/** `checkInput` for a value that may hold any text. */
+export function matchSchema<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  { where, intro = "", remedy }: Naming,
+): z.infer<Schema> {
   const parsed = schema.safeParse(value, { error: schemaWording });
   if (parsed.success) return parsed.data;
   const faults = parsed.error.issues.map(({ code, path, message }) =>
     // The words of our own check of a whole value are a sentence.
     code === "custom" && path.length === 0 ? message : `${path.join(".") || where} ${message}`,
   );
-  throw new WavesmithError("usage", faults.slice(0, mostFaults).join("; "), { remedy });
+  throw new WavesmithError("usage", `${intro}${faults.slice(0, mostFaults).join("; ")}`, { remedy });
 }
 
 interface Place {

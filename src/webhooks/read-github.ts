@@ -1,4 +1,4 @@
-import { WavesmithError } from "../domain/errors.ts";
+import { matchSchema } from "../domain/check-input.ts";
 import { boundedLog } from "./bounded-log.ts";
 import { readCommand } from "./commands.ts";
 import { conclusionOf } from "./conclusions.ts";
@@ -211,12 +211,12 @@ export function readGithub(event: string, payload: unknown, triggers: IssueTrigg
 }
 
 function readKnown<Event extends GithubEvent>(event: Event, payload: unknown, triggers: IssueTriggers): ReadDelivery {
-  const parsed = githubPayloads[event].safeParse(payload);
-  if (parsed.success) {
-    const { full_name: name, id } = parsed.data.repository;
-    const reading = readers[event](parsed.data as GithubPayload<Event>, triggers);
-    return id === undefined ? reading : { ...reading, repository: { name, id: String(id) } };
-  }
-  const faults = parsed.error.issues.slice(0, 5).map(({ path, message }) => `${path.join(".")}: ${message}`);
-  throw new WavesmithError("usage", `the payload of ${event} is not as GitHub documents it: ${faults.join("; ")}`);
+  const known = matchSchema(githubPayloads[event as GithubEvent], payload, {
+    where: "it",
+    intro: `the payload of ${event} is not as GitHub documents it: `,
+    remedy: "send what GitHub sends; docs/webhooks.md has examples",
+  });
+  const { full_name: name, id } = known.repository;
+  const reading = readers[event](known as GithubPayload<Event>, triggers);
+  return id === undefined ? reading : { ...reading, repository: { name, id: String(id) } };
 }

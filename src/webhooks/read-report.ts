@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { checkInput } from "../domain/check-input.ts";
+import { matchSchema } from "../domain/check-input.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { boundedLog } from "./bounded-log.ts";
 import { conclusionOf } from "./conclusions.ts";
@@ -33,7 +33,7 @@ const reportSchema = z
  * again changes nothing. Fails with `usage`.
  */
 export function readReport(body: unknown, now: Date): CheckFact {
-  const report = checkInput(reportSchema, body, {
+  const report = matchSchema(reportSchema, body, {
     where: "the report",
     remedy: "send {repository, branch or sha, name, conclusion, url, log}; docs/webhooks.md has an example",
   });

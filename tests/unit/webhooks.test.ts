@@ -21,6 +21,16 @@ describe("a report of a CI system", () => {
     expect(at("2999-01-01T00:00:00Z")).toEqual(now);
     expect(at("2026-11-23T11:00:00+00:00")).toEqual(new Date("2026-11-23T11:00:00Z"));
   });
+
+  it("may have any text in its log, and is told all its faults", () => {
+    const now = new Date();
+    const report = { repository: "octo/app", branch: "b", name: "unit", conclusion: "failed" };
+    expect(readReport({ ...report, log: "a\0b\ud800" }, now)).toMatchObject({ log: expect.stringContaining("a") });
+    expect(() => readReport({ ...report, name: 5, url: "file:///x" }, now)).toThrow(
+      "name must be text; url must be a URL",
+    );
+    expect(() => readReport({ ...report, branch: undefined }, now)).toThrow("the report needs a branch or a sha");
+  });
 });
 
 describe("a webhook's signature", () => {

@@ -38,8 +38,9 @@ function reportUnknownKey(key: string, path: PlanPath, known: readonly string[],
 }
 
 function reportMissing(path: PlanPath, sink: FaultSink): void {
-  const holder = formatPath(path.slice(0, -1)) || "The plan";
-  sink.add("missing", path, `${holder} has no \`${String(path.at(-1))}\`: add it.`);
+  const holder = formatPath(path.slice(0, -1));
+  const key = `\`${String(path.at(-1))}\``;
+  sink.add("missing", path, holder === "" ? `${key} is missing: add it.` : `${holder} has no ${key}: add it.`);
 }
 
 /** Splits a schema message such as `bad-duration: write …`. */
