@@ -1,10 +1,9 @@
-import type { Finding } from "../domain/gate/finding.ts";
-import { atLeast, type Severity, type Verdict } from "../domain/status.ts";
 import { checksJsonSchema, judgeAddedCheck, parseChecks, pathsIn } from "./added-checks.ts";
 import { detectTests } from "./detect-tests.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { gateFiles } from "./gate-files/gate-files.ts";
 import { judgeCommand } from "./judge-command.ts";
+import { judgeFindings } from "./judge-findings.ts";
 import type { Gates } from "./port.ts";
 import { parseReview, reviewJsonSchema } from "./review.ts";
 import { setAside, sortReview } from "./review-scope.ts";
@@ -36,8 +35,4 @@ export function createGates(): Gates {
     fingerprint,
     isWeakenedTest,
   };
-}
-
-function judgeFindings(findings: readonly Finding[], block: Severity): Verdict {
-  return findings.some((finding) => atLeast(finding.severity, block)) ? "failed" : "passed";
 }
